@@ -31,8 +31,8 @@ def in_float32(function: Loss) -> Loss:
 
     @functools.wraps(function)
     def promoted(*values: Any, **named: Any) -> Any:
-        given = (*values, *named.values())
-        device = next(value.device.type for value in given if isinstance(value, Tensor))
+        arguments = (*values, *named.values())
+        device = next(value.device.type for value in arguments if isinstance(value, Tensor))
         with torch.autocast(device, enabled=False):
             return function(
                 *map(_promoted, values), **{name: _promoted(value) for name, value in named.items()}
@@ -86,8 +86,8 @@ def info_nce_hard(
     """
     near = cosine_matrix(anchors, positives) / temperature
     far = cosine_matrix(anchors, negatives) / temperature
-    own = weight * torch.eye(len(far), dtype=far.dtype, device=far.device)
-    return cross_entropy_diagonal(torch.cat([near, far + own], dim=1))
+    own_pairs = weight * torch.eye(len(far), dtype=far.dtype, device=far.device)
+    return cross_entropy_diagonal(torch.cat([near, far + own_pairs], dim=1))
 
 
 @in_float32
@@ -193,8 +193,8 @@ def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature
     throughout; with classes that differ it is Eq. 5, InfoNCE. The mean over the batch.
     """
     logits = cosine_matrix(first, second) / temperature
-    own = logits.masked_fill(labels[:, None] != labels, -torch.inf)
-    return (logits.logsumexp(dim=1) - own.logsumexp(dim=1)).mean()
+    own_class = logits.masked_fill(labels[:, None] != labels, -torch.inf)
+    return (logits.logsumexp(dim=1) - own_class.logsumexp(dim=1)).mean()
 
 
 @in_float32

@@ -50,8 +50,8 @@ def soft_alignment(
     The mean over rows; 0 where both distributions are equal. DALR Eq. 12, which prints a sum.
     """
     log_probabilities = functional.log_softmax(logits / temperature, dim=1)
-    wanted = functional.log_softmax(targets / target_temperature, dim=1)
-    return functional.kl_div(log_probabilities, wanted, reduction="batchmean", log_target=True)
+    log_target = functional.log_softmax(targets / target_temperature, dim=1)
+    return functional.kl_div(log_probabilities, log_target, reduction="batchmean", log_target=True)
 
 
 def cross_alignment(
@@ -101,8 +101,8 @@ def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     The lists exclude the diagonal, so a batch of one has the loss 0; the mean over rows. The
     alternative of the public code of DALR.
     """
-    wanted = functional.softmax(_off_diagonal(teacher), dim=1)
-    return -(wanted * functional.log_softmax(_off_diagonal(student), dim=1)).sum(dim=1).mean()
+    target = functional.softmax(_off_diagonal(teacher), dim=1)
+    return -(target * functional.log_softmax(_off_diagonal(student), dim=1)).sum(dim=1).mean()
 
 
 @in_float32
@@ -130,11 +130,13 @@ def in_batch_g2l(
     count, length, _ = local.shape
     real = torch.ones_like(local[..., 0]) if mask is None else mask.to(local.dtype)
     scores = torch.einsum("jnd,id->ijn", local, sentences) / temperature
-    own = torch.eye(count, dtype=torch.bool, device=local.device)
+    diagonal = torch.eye(count, dtype=torch.bool, device=local.device)
     # a finite floor, since a row may have no negatives
     lowest = torch.finfo(scores.dtype).min / 2
     negatives = (
-        scores.masked_fill(own[:, :, None] | (real == 0)[None], lowest).flatten(1).logsumexp(dim=1)
+        scores.masked_fill(diagonal[:, :, None] | (real == 0)[None], lowest)
+        .flatten(1)
+        .logsumexp(dim=1)
     )
     positives = scores.diagonal(dim1=0, dim2=1).T
     losses = torch.logaddexp(positives, negatives[:, None].expand(count, length)) - positives

@@ -155,18 +155,18 @@ def find_caveats(
     """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected
     on `dev`; collapsed runs, and those that read no text, are given by their seeds.
     """
-    known = []
+    present_caveats = []
     if collapsed:
-        known.append(Caveat(COLLAPSED, tuple(sorted(collapsed))))
+        present_caveats.append(Caveat(COLLAPSED, tuple(sorted(collapsed))))
     if unread:
-        known.append(Caveat(UNREAD, tuple(sorted(unread))))
+        present_caveats.append(Caveat(UNREAD, tuple(sorted(unread))))
 
     # an average has the scores of all tasks
     scored_tasks = set(tasks) if task == AVERAGE else {task}
     selected_on = sorted(set(dev) & scored_tasks)
     if selected_on:
-        known.append(Caveat(SELECTED, tuple(selected_on)))
-    return tuple(known)
+        present_caveats.append(Caveat(SELECTED, tuple(selected_on)))
+    return tuple(present_caveats)
 
 
 def join_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:

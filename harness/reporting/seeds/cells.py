@@ -531,8 +531,8 @@ def compare_pairs(
     All are the `family` of this name; without one, methods `against` something are a family, and
     variants against it another.
     """
-    cells = [compare_rows(row, other, column, metric, points) for row, other in pairs]
-    data = [(row.data, other.data) for row, other in pairs]
+    cells = [compare_rows(row, compared_row, column, metric, points) for row, compared_row in pairs]
+    data = [(row.data, compared_row.data) for row, compared_row in pairs]
 
     if family:
         names = [family] * len(pairs)
@@ -543,5 +543,5 @@ def compare_pairs(
         names = [f"{kind} against {against}" for kind in kinds]
 
     in_families = correct_cells(cells, data, names)
-    for (row, other), cell in zip(pairs, in_families, strict=True):
-        yield row, other, cell
+    for (row, compared_row), cell in zip(pairs, in_families, strict=True):
+        yield row, compared_row, cell

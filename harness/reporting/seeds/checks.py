@@ -141,11 +141,11 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
         return TrustCheck(Mark.OPEN, about, "not recorded for these runs", "seen")
 
     counts = [_count_seen(row) for row in rows]
-    most = max(counts)
+    most_seeds = max(counts)
     least = min(counts)
-    if most == 0:
+    if most_seeds == 0:
         return TrustCheck(Mark.YES, about, "none", "seen")
-    if most - least > SAME_PAIRS * most:
+    if most_seeds - least > SAME_PAIRS * most_seeds:
         name = title_of(reference.row.label.method) if reference else ""
         text = f"{counts[0]:.0f}, against {counts[1]:.0f} of {name}: not comparable"
         return TrustCheck(Mark.OPEN, about, text, "seen")
@@ -154,12 +154,12 @@ def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) 
     cells = [row.cell(column, UNSEEN) for row in rows]
     unseen = [cell for cell in cells if cell]
     if len(unseen) < 2:
-        return TrustCheck(Mark.OPEN, about, f"{most:.0f}; no score without them", "seen")
+        return TrustCheck(Mark.OPEN, about, f"{most_seeds:.0f}; no score without them", "seen")
     test = stats.t_test(unseen[0].values, unseen[1].values, equal_variance=False)
     if test is None:
-        return TrustCheck(Mark.OPEN, about, f"{most:.0f}; too few seeds to tell", "seen")
+        return TrustCheck(Mark.OPEN, about, f"{most_seeds:.0f}; too few seeds to tell", "seen")
     mark = Mark.YES if test.low > 0 or test.high < 0 else Mark.NO
-    text = f"{most:.0f}; on the others the gain is {question.difference_text(test)}"
+    text = f"{most_seeds:.0f}; on the others the gain is {question.difference_text(test)}"
     return TrustCheck(mark, about, text, "seen")
 
 

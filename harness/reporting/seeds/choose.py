@@ -77,8 +77,8 @@ def choose_evaluations(frames: Frames, *scores: pandas.DataFrame) -> pandas.Data
     groups = groups.sort_values(order, ascending=False)
 
     best = groups.drop_duplicates("row").index
-    kept = evaluations[by_group.ngroup().isin(best)].sort_values(["row", "seed"])
-    return kept.assign(freshness=kept["row"].map(_find_states(groups)))
+    chosen_evaluations = evaluations[by_group.ngroup().isin(best)].sort_values(["row", "seed"])
+    return chosen_evaluations.assign(freshness=chosen_evaluations["row"].map(_find_states(groups)))
 
 
 def find_groups(kept: pandas.DataFrame) -> dict[Label, str]:
@@ -96,8 +96,8 @@ def _find_states(groups: pandas.DataFrame) -> dict[int, GroupState]:
         states_by_row.setdefault(row, []).append((seeds, state))
 
     freshness = {}
-    for row, (shown, *hidden) in states_by_row.items():
-        freshness[row] = GroupState(*shown, tuple(hidden))
+    for row, (newest_state, *hidden) in states_by_row.items():
+        freshness[row] = GroupState(*newest_state, tuple(hidden))
     return freshness
 
 
@@ -295,12 +295,12 @@ def select_profile_runs(
     Runs of the paper profile may be compared with printed numbers, so only those of the profile in
     this package count, not those of a user's profile of the same name.
     """
-    wanted: dict[str, Collection[str]] = {"profile": [profile], "overrides": ["{}"]}
+    selected: dict[str, Collection[str]] = {"profile": [profile], "overrides": ["{}"]}
     if profile == PAPER_PROFILE:
-        wanted["profile_origin"] = ["package"]
+        selected["profile_origin"] = ["package"]
     if variants is not None:
-        wanted["variant"] = variants
-    return frames.where(**wanted)
+        selected["variant"] = variants
+    return frames.where(**selected)
 
 
 def group_rows(frames: Frames, *scores: pandas.DataFrame) -> dict[Label, dict[str, Row]]:

@@ -136,10 +136,10 @@ def describe_weak_terms(claim: PlannedClaim, frames: Frames, profile: Profile) -
     where nothing tells.
     """
     better, worse = (Variant.parse(side.place.variant) for side in claim.sides[:2])
-    for whole, part in ((better, worse), (worse, better)):
-        runs = frames.where(variant=[str(whole)], profile=[profile.name])
+    for complete, part in ((better, worse), (worse, better)):
+        runs = frames.where(variant=[str(complete)], profile=[profile.name])
         shares = Spent.of(runs, range(len(runs))).shares
-        removed = find_lacking_terms(whole, part)
+        removed = find_lacking_terms(complete, part)
         carried = {term: shares[term] for term in removed if term in shares}
         if carried and max(carried.values()) < LEAST_SHARE:
             return describe_shares(carried)

@@ -203,13 +203,13 @@ class Comparison:
             yield carried
 
         for row in self.untrained:
-            behind = [other for other in (self.a, self.b) if self._is_better(row, other)]
+            behind = [opponent for opponent in (self.a, self.b) if self._is_better(row, opponent)]
             if not behind:
                 continue
             name = row.name
-            if any(other.pooling != row.pooling for other in behind):
+            if any(opponent.pooling != row.pooling for opponent in behind):
                 name += ", at another pooling"
-            names_behind = " and ".join(other.name for other in behind)
+            names_behind = " and ".join(opponent.name for opponent in behind)
             yield f"the untrained encoder, {name}, is ahead of {names_behind}"
 
     def conclusion(self) -> str:
@@ -236,11 +236,11 @@ class Comparison:
             return
 
         permutation = self.permutation
-        how = "exact" if permutation.exact else "20,000 draws"
+        method = "exact" if permutation.exact else "20,000 draws"
         if self.paired_by_design:
-            how += ", by seed"
+            method += ", by seed"
         p = f"{p_value(permutation.p)} (smallest possible {permutation.smallest:.2g})"
-        yield f"permutation test ({how})", signed(permutation.difference, digits), "", p
+        yield f"permutation test ({method})", signed(permutation.difference, digits), "", p
         yield "difference, bootstrap", "", format_ends(self.bootstrap, digits), ""
 
         order = ABSENT
@@ -278,8 +278,8 @@ def _describe_disagreement(decisions: Mapping[str, int]) -> str:
         words[1] = words[-1] = "a difference by"
 
     parts = []
-    for decision, said in words.items():
+    for decision, word in words.items():
         tests = [name for name, of_test in decisions.items() if of_test == decision]
         if tests:
-            parts.append(f"{said} {', '.join(tests)}")
+            parts.append(f"{word} {', '.join(tests)}")
     return "; ".join(parts)

@@ -129,11 +129,11 @@ class Conclusion:
             return None
 
         better = self.a
-        other = self.b
+        opponent = self.b
         if self.verdict is Significance.WORSE:
             better = self.b
-            other = self.a
-        shared = list_controls(other)
+            opponent = self.a
+        shared = list_controls(opponent)
         own_rivals = find_rivals(better, self.rows, self.column, self.metric, shared)
         if own_rivals and own_rivals[0].confounds:
             return own_rivals[0]
@@ -295,5 +295,5 @@ class Conclusion:
             return ""
         counted = _COUNTED[self.test.design]
         is_in_family = self.family is not None and self.family.tests > 1
-        where = " in the family" if is_in_family else ""
-        return f"; if real, {self.seeds_to_decide} {counted} would decide{where} with 80% power"
+        in_family = " in the family" if is_in_family else ""
+        return f"; if real, {self.seeds_to_decide} {counted} would decide{in_family} with 80% power"

@@ -299,10 +299,10 @@ def find_rivals(
     """
     rivals_by_run = dict[tuple[Label, int | None], Rival]()
     for control in (*list_controls(row), *_find_otherwise_trained(row, rows)):
-        other = rows.get(control.label)
-        if other is None or other.label == row.label or control in shared:
+        control_row = rows.get(control.label)
+        if control_row is None or control_row.label == row.label or control in shared:
             continue
-        rival = _test_control(row, control, other, column, metric)
+        rival = _test_control(row, control, control_row, column, metric)
         if rival is None:
             continue
 
@@ -310,8 +310,8 @@ def find_rivals(
         run = (control.label, control.seed)
         earlier = rivals_by_run.get(run)
         if earlier:
-            what = f"{earlier.control.what}, also {control.what}"
-            rival = rival._replace(control=control._replace(what=what))
+            description = f"{earlier.control.what}, also {control.what}"
+            rival = rival._replace(control=control._replace(what=description))
         rivals_by_run[run] = rival
 
     sign = 1 if metric.larger_is_better else -1
@@ -351,7 +351,7 @@ def _find_otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control
     if not text_methods:
         return
 
-    known = {control.label for control in list_controls(row)}
+    control_labels = {control.label for control in list_controls(row)}
     for other in rows:
         # step by step, since a report asks this of all rows for each comparison
         if other.setting != label.setting or other.encoder != label.encoder:
@@ -359,7 +359,7 @@ def _find_otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control
         if other.profile != label.profile or other.method not in text_methods:
             continue
         options = {name for name, _ in other.parsed.options} if other.parsed else set()
-        if other not in known and options <= Training.model_fields.keys():
+        if other not in control_labels and options <= Training.model_fields.keys():
             yield Control(TEXT_OTHERWISE, other, needed=False)
 
 
@@ -392,8 +392,8 @@ def describe_rival(rival: Rival, row: Row, metric: Metric) -> str:
     if short:
         remarks.append(short)
 
-    what = f"{rival.control.what} ({rival.row.label.name}) scores {mean}"
-    return f"{what}, {size} {side} {row.label.name}{seeds} ({', '.join(remarks)})"
+    control = f"{rival.control.what} ({rival.row.label.name}) scores {mean}"
+    return f"{control}, {size} {side} {row.label.name}{seeds} ({', '.join(remarks)})"
 
 
 def describe_short_budget(control: Row, row: Row) -> str:
@@ -406,12 +406,12 @@ def describe_short_budget(control: Row, row: Row) -> str:
     row_steps = row.spent.budget.get("steps")
     if not steps or not row_steps:
         return ""
-    kept = control.spent.compared("steps")
+    kept_steps = control.spent.compared("steps")
     row_kept = row.spent.compared("steps")
-    if kept / steps >= row_kept / row_steps:
+    if kept_steps / steps >= row_kept / row_steps:
         return ""
     return (
-        f"not trained to its budget: scored at step {kept:,.0f} of {steps:,.0f}, {row.label.name} at "
+        f"not trained to its budget: scored at step {kept_steps:,.0f} of {steps:,.0f}, {row.label.name} at "
         f"{row_kept:,.0f} of {row_steps:,.0f}"
     )
 
@@ -424,10 +424,10 @@ def describe_controls(controls: Sequence[Rival], row: Row, metric: Metric) -> st
     """
     if not controls:
         return ""
-    said = describe_rival(controls[0], row, metric)
+    description = describe_rival(controls[0], row, metric)
     if controls[0].confounds:
-        return f" A control is not beaten: {said}."
-    return f" The strongest control: {said}."
+        return f" A control is not beaten: {description}."
+    return f" The strongest control: {description}."
 
 
 def list_missing_controls(
@@ -440,12 +440,12 @@ def list_missing_controls(
     suites = commands.select_suites(row.label.profile, [row.suite])
     missing = []
     for control in list_controls(row):
-        other = rows.get(control.label)
-        has_score = other is not None and column in other.cells
+        control_row = rows.get(control.label)
+        has_score = control_row is not None and column in control_row.cells
         if control.needed and not has_score and _can_be_added(control, row):
             missing.append(control)
 
-    for (what, place), controls in groupby(missing, _name_kind_and_place):
+    for (kind, place), controls in groupby(missing, _name_kind_and_place):
         variants = list(dict.fromkeys(control.label.variant for control in controls))
         try:
             values = parse_overrides(split(place.overrides)) if place.overrides else {}
@@ -462,7 +462,7 @@ def list_missing_controls(
             set=values,
         )
         names = "; ".join(str(name_of(variant)) for variant in variants)
-        yield f"{what} ({names})", command
+        yield f"{kind} ({names})", command
 
 
 def _name_kind_and_place(control: Control) -> tuple[str, Label]:

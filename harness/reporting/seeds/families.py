@@ -83,10 +83,10 @@ def compare_family(
     by_label = {row.label: row for row in rows}
 
     def add(pairs: Iterable[PairTest]) -> None:
-        for row, other, cell in pairs:
+        for row, compared_row, cell in pairs:
             # the first rule that fits two rows counts
-            if (other.label, row.label) not in tests:
-                tests.setdefault((row.label, other.label), cell)
+            if (compared_row.label, row.label) not in tests:
+                tests.setdefault((row.label, compared_row.label), cell)
 
     for row in rows:
         baseline = by_label.get(row.label._replace(variant=base))
@@ -104,8 +104,8 @@ def compare_family(
         pair = (better.label, worse.label)
         reversed_pair = (worse.label, better.label)
         # several papers may claim the same
-        known = tests.keys() | claimed.keys()
-        if pair not in known and reversed_pair not in known:
+        rows_of_tests = tests.keys() | claimed.keys()
+        if pair not in rows_of_tests and reversed_pair not in rows_of_tests:
             claimed[pair] = better, worse
     add(compare_pairs(list(claimed.values()), column, metric, points, family=OF_CLAIMS))
     return tests

@@ -269,14 +269,14 @@ def _make_forest(table: SummaryTable, block: Block, column: Column, variant: str
     for row in rows:
         # rows of the baseline itself and of the untrained encoder are compared with the main
         # baseline
-        other = base
+        compared_row = base
         if row.is_trained and row.label.variant != variant:
-            other = block.by_label.get(row.label._replace(variant=variant))
+            compared_row = block.by_label.get(row.label._replace(variant=variant))
 
         if base is None:
             gains.append(_measure_gain(block, row, None, column, metric))
-        elif other and column in other.cells:
-            gains.append(_measure_gain(block, row, other, column, metric))
+        elif compared_row and column in compared_row.cells:
+            gains.append(_measure_gain(block, row, compared_row, column, metric))
     gains.sort(key=lambda gain: -gain.size)
     return Forest(table, block, column, base, tuple(gains))
 
@@ -335,8 +335,8 @@ def make_headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list
     incomplete runs.
     """
     texts = [describe_lead(forest), *describe_otherwise_trained(forest)]
-    for what, command in find_missing_controls(forest, commands):
-        texts.append(f"Control missing: {what}; run `{command}`.")
+    for subject, command in find_missing_controls(forest, commands):
+        texts.append(f"Control missing: {subject}; run `{command}`.")
     texts += describe_untrained(forest)
     texts += _describe_unmatched(forest)
     texts += list_freshness_notes(row.weakness() for row in forest.block.rows)
@@ -377,33 +377,33 @@ def describe_lead(forest: Forest) -> str:
     Methods with fewer than three seeds are named and not compared.
     """
     suite = name_suite(forest.table.suite)
-    where = f"on {forest.place}, profile {forest.table.profile} ({suite} average)"
+    place = f"on {forest.place}, profile {forest.table.profile} ({suite} average)"
     ranked = select_methods(forest)
     if not ranked:
-        return f"No method has been trained {where}."
+        return f"No method has been trained {place}."
 
     enough = [gain for gain in ranked if gain.cell.summary.n >= FEWEST_SEEDS]
     if len(ranked) > 1 and len(enough) < 2:
-        return _describe_lead_of_few_seeds(forest, ranked, where)
+        return _describe_lead_of_few_seeds(forest, ranked, place)
 
-    best, *others = enough or ranked
+    best, *next_gains = enough or ranked
     score = _format_score(forest, best)
     controls = find_rivals(best.row, forest.rows, forest.column, forest.metric)
     explained = describe_controls(controls, best.row, forest.metric)
     tail = _describe_weakness(forest, best)
-    if not others:
+    if not next_gains:
         alone = "no other method has been run there"
-        return f"{best.name} scores {score} {where}; {alone}.{explained}{tail}"
+        return f"{best.name} scores {score} {place}; {alone}.{explained}{tail}"
 
     few = [f"{gain.name} {_format_score(forest, gain)}" for gain in ranked if gain not in enough]
     if few:
         tail = f" Too few seeds to compare: {'; '.join(few)}.{tail}"
-    following = others[0]
+    following = next_gains[0]
     if best.row.data == following.row.data:
-        return f"{best.name} and {following.name} have the same scores {where}: {score}.{tail}"
+        return f"{best.name} and {following.name} have the same scores {place}: {score}.{tail}"
 
     baseline = forest.block.baseline(best.row.label)
-    compared = [following, *(gain for gain in others[1:] if gain.row == baseline)]
+    compared = [following, *(gain for gain in next_gains[1:] if gain.row == baseline)]
     conclusions = [forest.conclude(best.row, gain.row) for gain in compared]
     comparisons = [
         _compare_with(conclusion, gain)
@@ -420,7 +420,7 @@ def describe_lead(forest: Forest) -> str:
     is_confounded = any(rival.confounds for rival in controls)
     leads = conclusions[0].cell.holds and not is_confounded
     claim = "leads" if leads else "has the best mean"
-    return f"{best.name} {claim} {where} with {score}: {'; '.join(comparisons)}.{explained}{tail}"
+    return f"{best.name} {claim} {place} with {score}: {'; '.join(comparisons)}.{explained}{tail}"
 
 
 def _describe_weakness(forest: Forest, gain: Gain) -> str:

@@ -80,12 +80,12 @@ def make_gallery_caveat(
     """The caveat of a row's score in a task, or in the average, whose column has unlike galleries."""
     if task not in unlike:
         return []
-    own = list(galleries.get(task, ()))
+    own_gallery = list(galleries.get(task, ()))
     if task == AVERAGE:
-        own = [gallery for name in unlike for gallery in galleries.get(name, ())]
-    if not own:
+        own_gallery = [gallery for name in unlike for gallery in galleries.get(name, ())]
+    if not own_gallery:
         return []
-    return [Caveat(GALLERY, tuple(sorted(map(str, own))))]
+    return [Caveat(GALLERY, tuple(sorted(map(str, own_gallery))))]
 
 
 def describe_galleries(rows: Iterable[RowGalleries]) -> Iterator[str]:

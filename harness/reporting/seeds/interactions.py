@@ -69,15 +69,15 @@ def measure_interactions(
     for interaction in interactions:
         places = find_printed_differences(interaction, published)
         if interaction.varies == "setting":
-            others = {place.encoder for place in places}
+            levels = {place.encoder for place in places}
         else:
-            others = {place.setting for place in places}
+            levels = {place.setting for place in places}
 
         # several printed places may have one stand-in
         tested: set[tuple[Corner, Corner]] = set()
-        for other in sorted(others):
-            more = _find_corner(interaction, interaction.more, other, profile, names)
-            less = _find_corner(interaction, interaction.less, other, profile, names)
+        for level in sorted(levels):
+            more = _find_corner(interaction, interaction.more, level, profile, names)
+            less = _find_corner(interaction, interaction.less, level, profile, names)
             if more is None or less is None or more == less or (more, less) in tested:
                 continue
             tested.add((more, less))

@@ -73,9 +73,12 @@ def compare_variants(
     name, group = split_group(a)
     other_name, other_group = split_group(b)
     descriptions = (parse_side(name, fields), parse_side(other_name, fields))
-    kept = _choose_evaluations(frames, score)
+    chosen_evaluations = _choose_evaluations(frames, score)
     groups = (group, other_group)
-    evaluations = [_choose_evaluations(frames, score, group) if group else kept for group in groups]
+    evaluations = [
+        _choose_evaluations(frames, score, group) if group else chosen_evaluations
+        for group in groups
+    ]
 
     labels = _choose_pair(list(map(find_groups, evaluations)), *descriptions)
     sides = []
@@ -94,7 +97,7 @@ def compare_variants(
         cell = compare_in_any_metric(first, second, score.column, declared, points)
         rows = {row.label: row for table in tables for row in table.rows}
         outcome = Conclusion(first, second, score.column, declared, cell, rows)
-    untrained = _find_untrained_rows(frames, kept, labels)
+    untrained = _find_untrained_rows(frames, chosen_evaluations, labels)
     return Comparison(outcome, score, tuple(untrained))
 
 
@@ -121,7 +124,10 @@ def _find_conclusion(
     for table in tables:
         rows = {row.label: row for row in table.rows}
         sides = [(row, rows.get(row.label)) for row in (first, second)]
-        if all(shown and _has_scores(shown, row, column) for row, shown in sides):
+        if all(
+            shown_columns and _has_scores(shown_columns, row, column)
+            for row, shown_columns in sides
+        ):
             for block in table.blocks:
                 if {first.label, second.label} <= {row.label for row in block.every}:
                     return block.conclude(first, second, column, metric)
@@ -210,10 +216,10 @@ def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
     """
     scores = frames.scores.join(frames.evaluations["suite"], on="evaluation")
     distinct = scores[["suite", "task", "metric"]].drop_duplicates()
-    known = sorted(Score(*map(str, place)) for place in distinct.itertuples(index=False))
-    matching = [score for score in known if text in _list_score_names(score)]
+    known_scores = sorted(Score(*map(str, place)) for place in distinct.itertuples(index=False))
+    matching = [score for score in known_scores if text in _list_score_names(score)]
     if not matching:
-        names = sorted({f"{score.suite}.{score.task}" for score in known})
+        names = sorted({f"{score.suite}.{score.task}" for score in known_scores})
         raise UserError(f"no result has the metric '{text}'; {suggest(text, names)}")
 
     tasks = sorted({f"{score.suite}.{score.task}" for score in matching})
@@ -222,15 +228,15 @@ def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
     if len(matching) == 1:
         return matching[0]
 
-    shown = []
+    named_scores = []
     for score in matching:
         declared = metrics.get(score.suite, {}).get(score.metric)
         if declared and declared.shown:
-            shown.append(score)
-    if len(shown) != 1:
+            named_scores.append(score)
+    if len(named_scores) != 1:
         names = [".".join(score) for score in matching]
         raise UserError(f"'{text}' may be {', '.join(names)}; choose with --metric")
-    return shown[0]
+    return named_scores[0]
 
 
 def _list_score_names(score: Score) -> tuple[str, str, str]:
@@ -290,8 +296,8 @@ def _is_comparable(a: Label, b: Label, free: set[str]) -> bool:
 def _explain_no_label(fields: LabelFields, groups: Mapping[Label, object]) -> str:
     """Why no label has these fields: the first of them that none has."""
     variant = fields["variant"]
-    others = {name: text for name, text in fields.items() if name != "variant"}
-    variants = sorted({label.variant for label in groups if _has_fields(label, others)})
+    other_fields = {name: text for name, text in fields.items() if name != "variant"}
+    variants = sorted({label.variant for label in groups if _has_fields(label, other_fields)})
     if variants:
         return f"no runs of '{variant}' have this metric; {suggest(variant, variants)}"
 
@@ -304,7 +310,7 @@ def _explain_no_label(fields: LabelFields, groups: Mapping[Label, object]) -> st
             return f"no runs with the {name} {text} have this metric; {suggest(text, values)}"
 
     places = {f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}
-    given = ", ".join(f"{name} {text}" for name, text in others.items())
+    given = ", ".join(f"{name} {text}" for name, text in other_fields.items())
     return f"no runs with {given} have this metric; known: {', '.join(sorted(places))}"
 
 
@@ -380,8 +386,8 @@ def find_named_runs(results: Sequence[Result], text: str) -> list[Result]:
             names_of_groups[profile, group_of_run] = f"{place}#{group_of_run[:_DIGITS]}"
 
     if not rows:
-        known = {*frames.keys, *frames.texts("variant")}
-        hint = suggest(text, known, "`harness results list` shows the groups of runs")
+        known_names = {*frames.keys, *frames.texts("variant")}
+        hint = suggest(text, known_names, "`harness results list` shows the groups of runs")
         raise UserError(f"no result is named {text}; {hint}")
     if len(names_of_groups) > 1:
         groups = ", ".join(names_of_groups.values())

@@ -89,9 +89,9 @@ def _list_ideas(question: Question, leader: Gain) -> Iterator[_Idea]:
     yield from _suggest_more_seeds(question, leader)
     yield from _suggest_equal_training(question, leader)
     for gain in question.methods[1:]:
-        other = title_of(gain.row.label.method)
-        yield from _suggest_other_media(gain, other)
-        yield from _suggest_needed_controls(gain, other)
+        other_title = title_of(gain.row.label.method)
+        yield from _suggest_other_media(gain, other_title)
+        yield from _suggest_needed_controls(gain, other_title)
 
 
 def _suggest_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
@@ -134,14 +134,14 @@ def _suggest_more_seeds(question: Question, leader: Gain) -> Iterator[_Idea]:
     level = [gain for gain in question.top if gain is not leader]
     if not level:
         return
-    other = level[0]
-    needed = question.conclude(leader, other).seeds_to_decide
+    other_gain = level[0]
+    needed = question.conclude(leader, other_gain).seeds_to_decide
     if needed is None or needed > MOST_WORTHWHILE_SEEDS:
         return
 
-    names = " and ".join(title_of(gain.row.label.method) for gain in (leader, other))
+    names = " and ".join(title_of(gain.row.label.method) for gain in (leader, other_gain))
     decides = f"Do {names} differ? {needed} seeds of each would show such a difference."
-    yield _Idea(decides, [leader.row.label, other.row.label], range(needed))
+    yield _Idea(decides, [leader.row.label, other_gain.row.label], range(needed))
 
 
 def _suggest_equal_training(question: Question, leader: Gain) -> Iterator[_Idea]:
@@ -152,8 +152,8 @@ def _suggest_equal_training(question: Question, leader: Gain) -> Iterator[_Idea]
 
     training = leader.row.training
     budget = {name: training[name] for name in training if name in _BUDGET_OPTIONS}
-    own = baseline.row.training
-    options = {name: value for name, value in budget.items() if value != own.get(name)}
+    own_training = baseline.row.training
+    options = {name: value for name, value in budget.items() if value != own_training.get(name)}
     variant = baseline.row.label.parsed
     if options and variant:
         title = title_of(variant.name)

@@ -233,7 +233,7 @@ class Question:
         ranks = {}
         for gain in ranked:
             # the verdicts of the others beside it
-            verdicts = [self.tested(other, gain).verdict for other in ranked if other is not gain]
+            verdicts = [self.tested(rival, gain).verdict for rival in ranked if rival is not gain]
             better = verdicts.count(Significance.BETTER)
             worse = verdicts.count(Significance.WORSE)
             ranks[gain.row.label] = (1 + better, len(ranked) - worse)
@@ -405,11 +405,11 @@ class Question:
         parts = []
         if self.baseline and self.baseline is not leader:
             parts.append(self._place_method(leader, self.baseline))
-        other = self.top[1] if self.answer is Answer.TIED else self.following
-        is_next = other is self.methods[1]
-        if other and (is_next or other in self.top):
+        opponent = self.top[1] if self.answer is Answer.TIED else self.following
+        is_next = opponent is self.methods[1]
+        if opponent and (is_next or opponent in self.top):
             role = ", the next method" if is_next and len(self.methods) > 2 else ""
-            parts.append(self._place_method(leader, other) + role)
+            parts.append(self._place_method(leader, opponent) + role)
         return f"{start}, {' and '.join(parts)}."
 
     def _place_method(self, gain: Gain, other: Gain) -> str:
@@ -486,31 +486,31 @@ class Question:
         if not kinds:
             return ""
         names = [name_missing_controls(kind, find_medium(leader.row)) for kind in kinds]
-        *others, last = names
-        if not others:
+        *first_names, last = names
+        if not first_names:
             return f"{last} is missing"
-        return f"{', '.join(others)} and {last} are missing"
+        return f"{', '.join(first_names)} and {last} are missing"
 
     def blind_text(self, rival: Rival) -> str:
         """`with shuffled pictures its score is 4.10 (2.87 to 5.33) lower`."""
-        how = self._describe_blind(rival)
+        difference = self._describe_blind(rival)
         tested = rival.tested
         if tested.test is None:
-            return f"{how} it has too few seeds to test"
+            return f"{difference} it has too few seeds to test"
         if tested.verdict is Significance.EQUAL and tested.equivalence:
             within = at_most(tested.equivalence.bound, self.digits)
-            return f"{how} it scores the same (equal within {within})"
+            return f"{difference} it scores the same (equal within {within})"
 
         size = self._measure_lead(rival)
         text = fixed(abs(size), self.digits)
         details = self._describe_interval(tested)
         if float(text) == 0:
-            return f"{how} its score is the same ({text}, {details})"
+            return f"{difference} its score is the same ({text}, {details})"
         sides = ("higher", "lower")
         if not self.forest.metric.larger_is_better:
             sides = ("better", "worse")
         side = sides[0] if size > 0 else sides[1]
-        return f"{how} its score is {text} ({details}) {side}"
+        return f"{difference} its score is {text} ({details}) {side}"
 
     def _describe_blind(self, rival: Rival) -> str:
         """`with shuffled pictures`, or `without its pictures`."""
@@ -564,8 +564,8 @@ def _shorten_values(name: str, title: str) -> str:
     listed = name.removeprefix(title).removesuffix(")").replace(" (", ", ")
     values = listed.removeprefix(", ").split(", ")
     for count in range(len(values) - 1, 0, -1):
-        shown = ", ".join([title, *values[:count]])
-        text = f"{shown} and {count_of(len(values) - count, 'other value')}"
+        short_name = ", ".join([title, *values[:count]])
+        text = f"{short_name} and {count_of(len(values) - count, 'other value')}"
         if len(text) <= LONGEST_NAME:
             return text
     return f"{title} with {count_of(len(values), 'other value')}"

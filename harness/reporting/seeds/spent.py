@@ -72,8 +72,8 @@ class Spent(NamedTuple):
         texts = {}
         for name, spent in self.budget.items():
             scored = _format_amount(self.compared(name))
-            whole = _format_amount(spent)
-            texts[BUDGET[name]] = whole if scored == whole else f"{scored} of {whole}"
+            total = _format_amount(spent)
+            texts[BUDGET[name]] = total if scored == total else f"{scored} of {total}"
 
         minutes = self.minutes or [nan]
         middle = f"{median(minutes):.2g}"
@@ -91,9 +91,11 @@ def _find_medians(
     """
     medians = {}
     for column, name in columns.items():
-        known = [number for number in frames.numbers[column][[*runs]].tolist() if number >= 0]
-        if known:
-            medians[name] = float(median(known))
+        known_amounts = [
+            number for number in frames.numbers[column][[*runs]].tolist() if number >= 0
+        ]
+        if known_amounts:
+            medians[name] = float(median(known_amounts))
     return medians
 
 

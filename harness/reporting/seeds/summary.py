@@ -330,11 +330,11 @@ def _has_any(block: Block, labels: Collection[Label]) -> bool:
 
 def _select_rows(block: Block, shown: Collection[Label]) -> Block:
     """A block with the rows of some labels, their baselines and the untrained encoders."""
-    kept = set(shown)
+    kept_labels = set(shown)
     for row in block.rows:
         if row.label in shown:
-            kept.add(row.label._replace(variant=block.base))
-    rows = [row for row in block.rows if row.label in kept or not row.is_trained]
+            kept_labels.add(row.label._replace(variant=block.base))
+    rows = [row for row in block.rows if row.label in kept_labels or not row.is_trained]
     return replace(block, rows=tuple(rows))
 
 
@@ -435,8 +435,8 @@ def _make_legend(
 
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
-        which = "" if len(lower) == len(metrics) else f" for {', '.join(lower)}"
-        lines.append(f"Lower is better{which}.")
+        for_metrics = "" if len(lower) == len(metrics) else f" for {', '.join(lower)}"
+        lines.append(f"Lower is better{for_metrics}.")
     if blocks:
         lines += _explain_tests(columns, rows, blocks[0])
     return tuple(lines)
@@ -511,8 +511,8 @@ def _describe_findings(
         lines = list[tuple[str, str, str]]()
         for block in blocks:
             names = []
-            for row, other, _ in find_tests(block, column, metric):
-                words = block.conclude(row, other, column, metric).words
+            for row, compared_row, _ in find_tests(block, column, metric):
+                words = block.conclude(row, compared_row, column, metric).words
                 names.append(f"{row.label.name.text}, {words}")
             if len(names) > MOST_NOTED:
                 names[MOST_NOTED:] = [f"and {len(names) - MOST_NOTED} more"]
@@ -548,9 +548,9 @@ def compare_block_with_methods(
 ) -> Iterator[tuple[Row, Row, Cell]]:
     """The variants of a block with their methods as the profile trains them, tested in one family."""
     by_label = {row.label: row for row in block.every}
-    for (label, other), cell in block.tests(column, metric).items():
+    for (label, compared_label), cell in block.tests(column, metric).items():
         if cell.corrected and cell.corrected.family.name == OF_METHODS:
-            yield by_label[label], by_label[other], cell
+            yield by_label[label], by_label[compared_label], cell
 
 
 class ClaimTest(NamedTuple):

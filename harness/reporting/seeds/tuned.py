@@ -183,13 +183,13 @@ def _make_report(
     names: Sequence[str],
 ) -> TunedReport:
     """A tuning in its places; `names` are those of the methods of all tunings."""
-    kept = choose_evaluations(frames, frames.scores)
+    chosen_evaluations = choose_evaluations(frames, frames.scores)
     by_place = frames.runs.astype(dict.fromkeys(_PLACE, str)).groupby(_PLACE)
     lines = list[TunedLine]()
     for place, runs in by_place:
         if place not in places:
             continue
-        kept_here = kept[kept["run"].isin(runs.index)]
+        kept_here = chosen_evaluations[chosen_evaluations["run"].isin(runs.index)]
         lines += [
             _make_line(tuning, method, names, frames, runs, kept_here) for method in tuning.methods
         ]

@@ -213,8 +213,8 @@ class FilledLine:
         their own freshness.
         """
         names = self.cells.keys() if columns is None else columns
-        shown = [cell for name, cell in self.cells.items() if name in names]
-        measured = [cell.measured for cell in shown if cell.measured]
+        shown_cells = [cell for name, cell in self.cells.items() if name in names]
+        measured = [cell.measured for cell in shown_cells if cell.measured]
         for row in self.rows.values():
             yield row.weakness_in(measured)
 
@@ -319,7 +319,7 @@ class FilledTable:
     @property
     def coverage(self) -> Coverage:
         """The table's counts of rows and verdicts, each row by its own line."""
-        wanted = [row for row in self.rows if row.row.planned or row.own.seeds > 0]
+        planned = [row for row in self.rows if row.row.planned or row.own.seeds > 0]
         measured = [row for row in self.rows if row.own.seeds > 0]
         to_run = [row for row in self.rows if row.own.due]
 
@@ -328,7 +328,7 @@ class FilledTable:
             for cell in row.own.cells.values():
                 if cell.judgement:
                     counts[cell.judgement.verdict] += 1
-        return Coverage(len(wanted), len(measured), len(to_run), counts)
+        return Coverage(len(planned), len(measured), len(to_run), counts)
 
     def of(self, variants: Sequence[str]) -> FilledTable:
         """Only the rows of these variants, within a setting in their order; tests remain those of
@@ -341,9 +341,9 @@ class FilledTable:
 
         blocks = []
         for encoder, rows in self.blocks:
-            shown = [row for row in rows if row.row.variant in variants]
-            if shown:
-                blocks.append((encoder, tuple(sorted(shown, key=place))))
+            selected = [row for row in rows if row.row.variant in variants]
+            if selected:
+                blocks.append((encoder, tuple(sorted(selected, key=place))))
         return replace(self, blocks=tuple(blocks))
 
     @property
@@ -378,10 +378,10 @@ def _count_verdicts(reached: Sequence[Judgement], cells: int, margin: float | No
     words = {
         verdict: _describe_verdict(verdict, margin) for verdict in Agreement if counts[verdict]
     }
-    first, *others = words
-    if others:
+    first, *other_verdicts = words
+    if other_verdicts:
         text = f"{words[first]} in {counts[first]} of {count_of(len(reached), 'cell')}"
-        return text + "".join(f", {words[verdict]} in {counts[verdict]}" for verdict in others)
+        return text + "".join(f", {words[verdict]} in {counts[verdict]}" for verdict in other_verdicts)
     if len(reached) < cells:
         return f"{words[first]} in {count_of(len(reached), 'cell')}"
     return words[first]

@@ -246,8 +246,8 @@ class _Filler:
         due = {line.origin.reading for line in lines if line.due}
         if not due:
             return None
-        others = sorted(reading for reading in due if reading)
-        readings = [DEFAULT_READING, *others] if others else None
+        other_readings = sorted(reading for reading in due if reading)
+        readings = [DEFAULT_READING, *other_readings] if other_readings else None
         return self.commands.run(profile=self.profile.name, table=table, readings=readings)
 
     def _make_released_command(self, paper: Paper, name: str) -> str | None:
@@ -272,7 +272,7 @@ class _Filler:
             printed = _find_printed(paper, name, index, encoder, self.published)
 
         label = self._name_runs(row, encoder)
-        other = table.find_compared(row)
+        compared_row = table.find_compared(row)
         if label is None:
             return None
         scores = [self.names.score(row, column, label.setting) for column in table.columns]
@@ -280,11 +280,13 @@ class _Filler:
             return None
 
         fill = partial(self._fill_lines, table, row, printed)
-        lines = fill(label, self._name_runs(other, encoder))
+        lines = fill(label, self._name_runs(compared_row, encoder))
         for reading in () if row.published_only else self.readings:
             label_in_reading = self._name_runs(row, encoder, reading)
             if label_in_reading and label_in_reading != label and label_in_reading in self.rows:
-                lines += fill(label_in_reading, self._name_runs(other, encoder, reading), reading)
+                lines += fill(
+                    label_in_reading, self._name_runs(compared_row, encoder, reading), reading
+                )
 
         released = []
         for weights in self.released.get(RowKey.of(paper.name, name, row, encoder), ()):
@@ -376,11 +378,11 @@ def _compare_cells(
     have one.
     """
     cell = _find_cell(rows, score, part)
-    other = _find_cell(other_rows, score, part)
-    if cell is None or other is None:
+    compared_cell = _find_cell(other_rows, score, part)
+    if cell is None or compared_cell is None:
         return cell
     # a paper's own test is independent; all that name one mean the pooled one
-    return compare(cell, other, column.measure, alpha, equal_variance=True)
+    return compare(cell, compared_cell, column.measure, alpha, equal_variance=True)
 
 
 def _count_fewest_seeds(cells: Iterable[PaperCell]) -> int:

@@ -187,15 +187,15 @@ def pick_columns(grid: Grid, names: Sequence[str]) -> Grid:
     """
     tasks = [group.partition(",")[0] for group in grid.groups] or grid.columns
     names_of_columns = [set(texts) for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
-    known = {text.casefold(): text for texts in names_of_columns for text in texts}
+    names_by_key = {text.casefold(): text for texts in names_of_columns for text in texts}
 
     numbers = []
     for name in names:
-        if name.casefold() not in known:
-            hint = suggest(name, sorted(known.values()))
+        if name.casefold() not in names_by_key:
+            hint = suggest(name, sorted(names_by_key.values()))
             raise UserError(f"no column '{name}' in the table {grid.key}; {hint}")
         for number, texts in enumerate(names_of_columns):
-            if known[name.casefold()] in texts:
+            if names_by_key[name.casefold()] in texts:
                 numbers.append(number)
 
     sections = []
@@ -305,10 +305,10 @@ def _make_caption(table: SummaryTable) -> tuple[str, ...]:
     cells = [cell for row in table.rows for cell in row.cells.values()]
     if any(cell.test for cell in cells):
         base = name_of(table.blocks[0].base)
-        how = f"t-test, {CORRECTION.short}, p < {ALPHA}"
+        test = f"t-test, {CORRECTION.short}, p < {ALPHA}"
         if any(cell.is_alone for cell in cells):
-            how += "; in brackets: without it"
-        sentences.append(f"* better, † worse than {base} ({how}).")
+            test += "; in brackets: without it"
+        sentences.append(f"* better, † worse than {base} ({test}).")
     if any(cell.verdict is Significance.EQUAL for cell in cells):
         sentences.append("≈ equal within the margin.")
     if any(metric.judged for metric in table.metrics.values()):
@@ -393,8 +393,8 @@ def format_cell(cell: Cell | None, digits: int, seeds: int, best: str | None = N
 
 def format_seeds(seeds: int, *words: str) -> str:
     """A number of seeds, or a seed, with words such as that its runs are stale or its tests paired."""
-    known = [word for word in words if word]
-    return f"{seeds} ({', '.join(known)})" if known else str(seeds)
+    nonempty_words = [word for word in words if word]
+    return f"{seeds} ({', '.join(nonempty_words)})" if nonempty_words else str(seeds)
 
 
 def format_marks(cell: Cell) -> str:

@@ -139,14 +139,14 @@ def format_latex_table(grid: Grid) -> str:
     What explains marks stands below the table; all other remarks are comments behind it. Raises
     TooLargeError, with the option that helps, if no page holds it in text of 7 pt.
     """
-    whole = _put_heads_in_cells(grid)
-    layout = fit(whole, len(grid.heads))
+    unsplit = _put_heads_in_cells(grid)
+    layout = fit(unsplit, len(grid.heads))
     if layout is None:
         raise _explain_width(grid)
 
     caption, rest = _fill_caption(grid, layout.room)
-    notes = [*rest, *_explain_marks(whole)]
-    _check_height(whole, layout, notes)
+    notes = [*rest, *_explain_marks(unsplit)]
+    _check_height(unsplit, layout, notes)
 
     environment = "table" if layout.room == COLUMN else "table*"
     label = re.sub("[^A-Za-z0-9]", "-", grid.key)
@@ -154,13 +154,13 @@ def format_latex_table(grid: Grid) -> str:
         f"\\begin{{{environment}}}\n\\centering\n",
         f"\\caption{{{_escape(caption)}}}\n\\label{{tab:{label}}}\n",
         f"{_select_font(layout.size)}\\setlength{{\\tabcolsep}}{{{layout.gap / 2:g}pt}}%\n",
-        _format_tabular(whole, layout.columns),
+        _format_tabular(unsplit, layout.columns),
         _format_notes(notes),
         f"\\end{{{environment}}}\n",
     ]
     # a command is for whoever works on the results
-    others = [note for note in grid.remarks if note not in notes and "`harness " not in note]
-    parts += map(_format_comment, others)
+    other_remarks = [note for note in grid.remarks if note not in notes and "`harness " not in note]
+    parts += map(_format_comment, other_remarks)
     return "".join(parts)
 
 
@@ -329,10 +329,10 @@ def _measure_text(text: str) -> float:
 
 def _explain_width(grid: Grid) -> TooLargeError:
     """Why a grid does not fit, and what helps: the first option that makes it small enough."""
-    whole = _put_heads_in_cells(grid)
+    unsplit = _put_heads_in_cells(grid)
     columns = [
-        _measure_column(whole, number, is_name=number < len(grid.heads))
-        for number in range(len(whole.columns))
+        _measure_column(unsplit, number, is_name=number < len(grid.heads))
+        for number in range(len(unsplit.columns))
     ]
     width = _add_widths(_wrap_texts(columns), SIZES[-1], TIGHT_GAP)
     smaller = {"--no-std": remove_spread(grid)}
@@ -357,11 +357,9 @@ def _check_height(grid: Grid, layout: TableLayout, notes: Sequence[str]) -> None
     line_height = LEADING * layout.size
     notes_height = LEADING * SIZES[-1] * _count_note_lines(notes, layout.room)
     lines = _count_lines(grid, layout)
-    most = (HEIGHT - notes_height) / line_height
-    if lines > most:
-        reason = (
-            f"the table {grid.key} has {lines:.0f} lines, and a page of a paper holds {most:.0f}"
-        )
+    most_lines = (HEIGHT - notes_height) / line_height
+    if lines > most_lines:
+        reason = f"the table {grid.key} has {lines:.0f} lines, and a page of a paper holds {most_lines:.0f}"
         raise TooLargeError(reason, "--rows with fewer variants")
 
 

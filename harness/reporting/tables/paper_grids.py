@@ -83,16 +83,16 @@ def _make_block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterato
         if filled.is_paper and row.row.published:
             parts.append(_format_printed_line(filled, row.own, best_printed[at]))
         for line in row.released:
-            what = _name_public_weights(row, line)
-            parts += _format_compared_lines(filled, line, what, f", {what}")
+            heading = _name_public_weights(row, line)
+            parts += _format_compared_lines(filled, line, heading, f", {heading}")
         for line in row.lines:
             parts += _format_measured_lines(filled, row, line, best_measured[line.origin][at])
 
         name = _name_row(row)
         group = _find_group(filled, row)
-        for index, (what, kind, cells) in enumerate(parts):
+        for index, (heading, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
-            yield Line((name, row.own.label.setting, what), tuple(cells), kind, span, group)
+            yield Line((name, row.own.label.setting, heading), tuple(cells), kind, span, group)
 
 
 def _get_printed_values(row: FilledRow) -> dict[str, float]:
@@ -154,8 +154,8 @@ def _format_compared_lines(
         judgements.append(cell.judgement)
     yield what, "measured", measured
 
-    known = [judgement for judgement in judgements if judgement]
-    verdict = summarise_verdicts(known, filled.margin)
+    made_judgements = [judgement for judgement in judgements if judgement]
+    verdict = summarise_verdicts(made_judgements, filled.margin)
     if verdict:
         yield f"difference{label}", "difference", differences
         yield f"verdict{label}: {verdict}", "verdict", list(map(_format_verdict, judgements))
@@ -310,8 +310,8 @@ def _make_caption(filled: FilledTable) -> tuple[str, ...]:
     if filled.is_measured:
         sentences.append("Measured: mean ± SD over seeds.")
         if filled.table.test and any(_explain_tests(filled)):
-            how = f"t-test, {CORRECTION.short}, p < {filled.table.test.alpha}"
-            sentences.append(f"* better, † worse than the row compared with ({how}).")
+            test = f"t-test, {CORRECTION.short}, p < {filled.table.test.alpha}"
+            sentences.append(f"* better, † worse than the row compared with ({test}).")
     return (*sentences, _explain_bold(filled))
 
 
@@ -354,11 +354,11 @@ def _explain_columns(filled: FilledTable) -> Iterator[str]:
             if cell.score:
                 tasks[name] = cell.score.task
 
-    others = [f"{name} is {task}" for name, task in tasks.items() if name != task]
+    renamed = [f"{name} is {task}" for name, task in tasks.items() if name != task]
     if len(tasks) > 1 and len(set(tasks.values())) == 1:
         yield f"All columns: {next(iter(tasks.values()))}."
-    elif others:
-        yield f"Columns: {', '.join(others)}."
+    elif renamed:
+        yield f"Columns: {', '.join(renamed)}."
 
 
 def _list_lines(filled: FilledTable) -> list[FilledLine]:

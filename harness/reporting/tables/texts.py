@@ -48,11 +48,11 @@ def format_markdown_table(grid: Grid) -> str:
 
 def _format_markdown_cell(cell: CellText) -> str:
     """A cell; bold print covers the number and its spread, not its mark."""
-    whole = str(cell)
+    text = str(cell)
     number = str(replace(cell, mark="", caveats="", extra=""))
     if not cell.bold:
-        return for_markdown(whole)
-    return f"**{for_markdown(number)}**{for_markdown(whole.removeprefix(number))}"
+        return for_markdown(text)
+    return f"**{for_markdown(number)}**{for_markdown(text.removeprefix(number))}"
 
 
 def _format_markdown_line(texts: Sequence[str]) -> str:
