@@ -124,10 +124,7 @@ def _find_conclusion(
     for table in tables:
         rows = {row.label: row for row in table.rows}
         sides = [(row, rows.get(row.label)) for row in (first, second)]
-        if all(
-            shown_columns and _has_scores(shown_columns, row, column)
-            for row, shown_columns in sides
-        ):
+        if all(table_row and _has_scores(table_row, row, column) for row, table_row in sides):
             for block in table.blocks:
                 if {first.label, second.label} <= {row.label for row in block.every}:
                     return block.conclude(first, second, column, metric)

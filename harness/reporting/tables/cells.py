@@ -381,7 +381,9 @@ def _count_verdicts(reached: Sequence[Judgement], cells: int, margin: float | No
     first, *other_verdicts = words
     if other_verdicts:
         text = f"{words[first]} in {counts[first]} of {count_of(len(reached), 'cell')}"
-        return text + "".join(f", {words[verdict]} in {counts[verdict]}" for verdict in other_verdicts)
+        return text + "".join(
+            f", {words[verdict]} in {counts[verdict]}" for verdict in other_verdicts
+        )
     if len(reached) < cells:
         return f"{words[first]} in {count_of(len(reached), 'cell')}"
     return words[first]
