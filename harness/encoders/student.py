@@ -210,9 +210,9 @@ class Student(nn.Module):
     def tokenize(self, sentences: Sequence[str], max_length: int) -> TokenRows:
         """Token ids of B > 0 sentences with special tokens, cut at `max_length`, on the CPU."""
         encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)
-        return self._make_rows(encoded["input_ids"])
+        return self._make_token_rows(encoded["input_ids"])
 
-    def _make_rows(self, rows: IdRows) -> TokenRows:
+    def _make_token_rows(self, rows: IdRows) -> TokenRows:
         return TokenRows.from_lists(rows, self.tokenizer.pad_token_id)
 
     def attach(self, name: str, patches: nn.Module) -> None:
@@ -346,11 +346,11 @@ class Student(nn.Module):
         """Encode B rows of token ids `views` times, pooled without a head, on the CPU: (views x B,
         d).
         """
-        return self._pool(self._make_rows(rows), views)
+        return self._pool(self._make_token_rows(rows), views)
 
     def compute_layers(self, rows: IdRows) -> States:
         """Encode B rows of token ids on the CPU: (B, L, d), the last of the hidden states."""
-        return self._encode_layers(self._make_rows(rows), 1, all_layers=False)
+        return self._encode_layers(self._make_token_rows(rows), 1, all_layers=False)
 
     @contextmanager
     def _set_dropout(self, rate: float) -> Iterator[None]:
@@ -514,7 +514,7 @@ class Student(nn.Module):
     @torch.no_grad()
     def _is_packed_rightly(self) -> bool:
         """Whether packed and padded rows have the same states in evaluation mode."""
-        tokens = self._make_rows(ROWS_OF_IDS).to(self.device)
+        tokens = self._make_token_rows(ROWS_OF_IDS).to(self.device)
         modes = {module: module.training for module in self.modules()}
         self.eval()
         (packed,) = self._encode_layers(tokens, 1, all_layers=False)
@@ -559,7 +559,7 @@ class Student(nn.Module):
         pool = self.pool if headed else self._pool
         vectors = np.empty((len(ids), self.width), dtype=np.float32)
         for batch in _make_batches(lengths, rows):
-            tokens = self._make_rows([ids[row] for row in batch]).to(self.device)
+            tokens = self._make_token_rows([ids[row] for row in batch]).to(self.device)
             vectors[batch] = pool(tokens).float().cpu().numpy()
             done += len(batch)
             report(done, len(sentences))
