@@ -221,7 +221,10 @@ class Side:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{name}\n")
         self._process.stdin.flush()
-        seconds, scores = json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        if not line:
+            raise click.ClickException("a side has ended early; its error stands above")
+        seconds, scores = json.loads(line)
         return seconds, scores
 
     def end(self) -> None:

@@ -75,6 +75,8 @@ log = logging.getLogger(__name__)
 
 #: Tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
 TOKENS_A_BATCH = 8192
+#: Numbers of the states of one batch on the CPU, whose caches those of more tokens would leave.
+CPU_NUMBERS_A_BATCH = 3 * 2**19
 #: sentences between two reports of a model of sentence-transformers
 COUNTED = 1024
 #: sentences in one of its batches
@@ -558,7 +560,7 @@ class Student(nn.Module):
 
         pool = self.pool if headed else self._pool
         vectors = np.empty((len(ids), self.width), dtype=np.float32)
-        for batch in _make_batches(lengths, rows):
+        for batch in _make_batches(lengths, rows, self._count_tokens_a_batch()):
             tokens = self._make_token_rows([ids[row] for row in batch]).to(self.device)
             vectors[batch] = pool(tokens).float().cpu().numpy()
             done += len(batch)
@@ -566,6 +568,11 @@ class Student(nn.Module):
 
         self.train(was_training)
         return vectors
+
+    def _count_tokens_a_batch(self) -> int:
+        if self.device.type != "cpu":
+            return TOKENS_A_BATCH
+        return min(TOKENS_A_BATCH, CPU_NUMBERS_A_BATCH // self.width)
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers
@@ -602,9 +609,9 @@ def _split_views(values: Tensor, views: int) -> Tensor:
     return values.view(views, -1, *values.shape[1:]).transpose(0, 1)
 
 
-def _make_batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
-    """Batch row numbers by similar length, longest first: `rows`, or up to TOKENS_A_BATCH tokens
-    but at least a row.
+def _make_batches(lengths: np.ndarray, rows: int | None, most_tokens: int) -> list[np.ndarray]:
+    """Batch row numbers by similar length, longest first: `rows`, or up to `most_tokens` tokens but
+    at least a row.
     """
     order = np.argsort(-lengths, kind="stable")
     if rows:
@@ -615,7 +622,7 @@ def _make_batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
     start = 0
     while start < len(order):
         tokens_before = tokens_to_end[start] - lengths[order[start]]
-        most = tokens_before + TOKENS_A_BATCH
+        most = tokens_before + most_tokens
         stop = int(np.searchsorted(tokens_to_end, most, side="right"))
         stop = max(start + 1, stop)
         batches.append(order[start:stop])

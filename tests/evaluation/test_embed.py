@@ -42,10 +42,14 @@ def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finit
             Embedded(lambda _, shape=shape: np.zeros(shape), ["a", "b"])
 
 
+@pytest.mark.parametrize(
+    ("limit", "numbers"), [("TOKENS_A_BATCH", 40), ("CPU_NUMBERS_A_BATCH", 40 * 64)]
+)
 def test_batches_are_as_large_as_their_tokens_allow_and_no_larger(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: str, numbers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(student_module, "TOKENS_A_BATCH", 40)
+    """A state of the toy student has 64 numbers."""
+    monkeypatch.setattr(student_module, limit, numbers)
     student = Student.load(student_folder())
     sizes: list[list[int]] = []
     student.model.register_forward_pre_hook(
