@@ -112,9 +112,9 @@ def _read_json_rows(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
     for place, values in read_objects(path, *columns):
         for name, value in zip(columns, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                found = "a list" if isinstance(value, list) else f"the value {json.dumps(value)}"
+                content = "a list" if isinstance(value, list) else f"the value {json.dumps(value)}"
                 raise UserError(
-                    f"{place}: '{name}' has {found}, neither a text nor a number; correct the line"
+                    f"{place}: '{name}' has {content}, neither a text nor a number; correct the line"
                 )
 
         texts = tuple(map(str, values))
@@ -144,10 +144,10 @@ def _check_names(place: str, present: Sequence[str], columns: Sequence[str]) -> 
     for name in columns:
         if present.count(name) == 1:
             continue
-        found = "two columns" if name in present else "no column"
+        occurrence = "two columns" if name in present else "no column"
         listed = first_of(present, 10) or "none"
         raise UserError(
-            f"{place}: {found} '{name}' among {listed}; name the column in the profile, or "
+            f"{place}: {occurrence} '{name}' among {listed}; name the column in the profile, or "
             "correct the header"
         )
 
@@ -394,22 +394,22 @@ def _split_line(line: str, separator: str) -> list[str]:
 
 def _is_regular(rows: Sequence[Sequence[str]], separator: str) -> bool:
     """Whether the fields of the first lines of a text are those of a table."""
-    header, *others = rows
+    header, *further_rows = rows
     if IMAGE_FILE.fullmatch(header[0]):
         return True
 
-    equally_long = sum(len(row) == len(header) for row in others)
+    equally_long = sum(len(row) == len(header) for row in further_rows)
     # in prose, a blank follows a comma
     inner_cells = chain.from_iterable(row[1:] for row in rows)
     is_prose = separator in ",;" and any(cell.startswith(" ") for cell in inner_cells)
     # a tab is rare in prose, so that one further line is enough
     fewest_lines = 1 if separator == "\t" else 3
-    if equally_long == len(others) >= fewest_lines and not is_prose:
+    if equally_long == len(further_rows) >= fewest_lines and not is_prose:
         return True
 
     names = [cell.strip() for cell in header] if separator == "|" else header
     has_names = len(set(names)) == len(names) and all(map(_NAME.fullmatch, names))
-    return has_names and 2 * equally_long > len(others)
+    return has_names and 2 * equally_long > len(further_rows)
 
 
 def _detect_lone_column(path: Path, lines: Sequence[str]) -> list[str] | None:

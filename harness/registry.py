@@ -70,25 +70,25 @@ def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
 
     If none is close, it is `otherwise`, by default the list of all.
     """
-    known = [name for name in known if name != word]
-    wanted = word.casefold()
+    names = [name for name in known if name != word]
+    folded_word = word.casefold()
     # of names that differ by case alone, the first stands for all
-    name_by_folded = {name.casefold(): name for name in reversed(known)}
-    having_part = [name for name in name_by_folded if wanted in re.split(r"[.:/]", name)]
-    abbreviated = [name for name in name_by_folded if _make_initials(name) == wanted]
-    abbreviated.reverse()  # into the order of `known`
+    name_by_folded = {name.casefold(): name for name in reversed(names)}
+    having_part = [name for name in name_by_folded if folded_word in re.split(r"[.:/]", name)]
+    abbreviated = [name for name in name_by_folded if _make_initials(name) == folded_word]
+    abbreviated.reverse()  # into the order of `names`
 
     near = [*having_part, *abbreviated]
     if not abbreviated:
-        near += _find_close(wanted, name_by_folded, 0.75) or _find_close(
-            wanted, name_by_folded, 0.5
+        near += _find_close(folded_word, name_by_folded, 0.75) or _find_close(
+            folded_word, name_by_folded, 0.5
         )
     if near:
         distinct = list(dict.fromkeys(near))
         return f"did you mean {' or '.join(name_by_folded[name] for name in distinct[:3])}?"
     if otherwise:
         return otherwise
-    return f"known: {', '.join(known) or 'none'}"
+    return f"known: {', '.join(names) or 'none'}"
 
 
 def _make_initials(name: str) -> str:
@@ -160,7 +160,7 @@ def _is_interface(name: str, owner: type, classes: Sequence[type]) -> bool:
     """Whether another class of a hierarchy has a member of this name too."""
     if name.startswith(("__", "_abc_")):
         return False
-    return any(name in vars(other) for other in classes if other is not owner)
+    return any(name in vars(relative) for relative in classes if relative is not owner)
 
 
 @cache
