@@ -356,8 +356,8 @@ def _check_scored(comparison: Comparison, name: str, commands: Commands) -> None
     from harness.reporting.seeds.spent import BUDGET
 
     rows = (comparison.a, comparison.b)
-    shorter, longer = sorted(rows, key=lambda row: row.spent.compared(name))
-    ratio = longer.spent.compared(name) / shorter.spent.compared(name)
+    shorter, longer = sorted(rows, key=lambda row: row.spent.count_scored(name))
+    ratio = longer.spent.count_scored(name) / shorter.spent.count_scored(name)
     if ratio <= SAME_BUDGET:
         return
 

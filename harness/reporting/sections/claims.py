@@ -198,12 +198,12 @@ def _format_interaction(test: InteractionTest, metric: Metric, published: Publis
     verdict = judge_interaction(test)
     assert verdict
     if test.test is None:
-        cells = (stated, CellText(size), CellText.judged(verdict))
+        cells = (stated, CellText(size), CellText.from_verdict(verdict))
         return Line((where, test.where), cells, "plain")
 
     interval = interval_text(test.test.low, test.test.high, digits)
     measured = CellText(size, extra=f"{interval}, {count_of(test.seeds, 'seed')}")
-    cell = CellText.judged(verdict, extra=p_value(test.test.p))
+    cell = CellText.from_verdict(verdict, extra=p_value(test.test.p))
     return Line((where, test.where), (stated, measured, cell), "plain")
 
 
@@ -213,8 +213,8 @@ def _format_measured_difference(claim: ClaimTest, metric: Metric) -> tuple[CellT
     size = signed(conclusion.difference, digits)
     verdict = judge_claim(conclusion)
     if conclusion.interval is None:
-        return CellText(size), CellText.judged(verdict)
+        return CellText(size), CellText.from_verdict(verdict)
 
     seeds = count_of(min(conclusion.counts), "seed")
     interval = f"{interval_text(*conclusion.interval, digits)}, {seeds}"
-    return CellText(size, extra=interval), CellText.judged(verdict, extra=conclusion.words)
+    return CellText(size, extra=interval), CellText.from_verdict(verdict, extra=conclusion.words)

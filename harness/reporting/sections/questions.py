@@ -127,7 +127,7 @@ class QuestionsSection(ReportSection):
         """
         contents = self.contents
         parts = self._parts()
-        tuned = self._tuned()
+        tuned = self._list_tuned()
         forests = pick_first_forests(sorted(contents.forests, key=self._order))
         stems = make_slugs(f"{profile}-{place}" for profile, place in forests)
         pages = []
@@ -165,7 +165,7 @@ class QuestionsSection(ReportSection):
                     by_suite.setdefault(suite, {})[label] = row
         return by_suite
 
-    def _tuned(self) -> frozenset[str]:
+    def _list_tuned(self) -> frozenset[str]:
         """The variants that tunings picked."""
         tuned = [line for report in self.contents.tuned for line in report.lines]
         return frozenset(name for line in tuned for name in line.picks.values())

@@ -104,11 +104,11 @@ class RunsSection(ReportSection):
                     ),
                     "crumbs": _make_crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
-                    "judged": self._judged(result, pages),
+                    "judged": self._list_judged(result, pages),
                 }
                 pages.put(f"runs/{run.page}.js", f"showRun({dump_json(shown)});\n".encode())
 
-    def _judged(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
+    def _list_judged(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
         """Of each task of the figures' data, what a run says of its pairs or captions, and the file
         that holds these.
 

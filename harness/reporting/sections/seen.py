@@ -104,7 +104,7 @@ def _list_seen_fields(table: SeenTable) -> Iterator[CsvFields]:
                 "task": task,
                 "part": part,
                 "metric": table.metric.name,
-                **make_measured_fields(scores.tested(gains.test if gains else None), None),
+                **make_measured_fields(scores.attach_test(gains.test if gains else None), None),
                 "weakened_by": weakness,
             }
             if gains:
@@ -417,7 +417,7 @@ def _compute_seen_gains(
                 gains[seed] = scores[-1] - base_scores[-1]
         if gains:
             test = paired_t_test(scores, base_scores)
-            yield (part, column.task), Cell.of(gains).tested(test)
+            yield (part, column.task), Cell.of(gains).attach_test(test)
 
 
 def make_seen_grid(table: SeenTable) -> Grid:

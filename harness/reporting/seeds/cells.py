@@ -166,7 +166,7 @@ class Cell:
         values = tuple(by_seed.values())
         return cls(tuple(by_seed), values, summarise(values), caveats)
 
-    def tested(
+    def attach_test(
         self,
         test: TTest | None = None,
         verdict: Significance | None = None,
@@ -189,7 +189,7 @@ class Cell:
         if self.verdict:
             verdict = _REVERSED.get(self.verdict, self.verdict)
         seeds = self.summary.n if self.other_seeds else 0
-        return other.tested(test, verdict, self.corrected, equivalence, self.equal, seeds)
+        return other.attach_test(test, verdict, self.corrected, equivalence, self.equal, seeds)
 
     @property
     def by_seed(self) -> dict[int, float]:
@@ -373,7 +373,7 @@ def _judge(
     not judged.
     """
     if test is None or seeds < FEWEST_SEEDS or not metric.judged:
-        return cell.tested()
+        return cell.attach_test()
 
     equivalence = None if margin is None else stats.equivalence_test(test, margin)
     if test.p < alpha:
@@ -383,7 +383,7 @@ def _judge(
         verdict = Significance.EQUAL
     else:
         verdict = Significance.NONE
-    return cell.tested(test, verdict, None, equivalence, None, other_seeds)
+    return cell.attach_test(test, verdict, None, equivalence, None, other_seeds)
 
 
 def choose_margin(cell: Cell, other: Cell, metric: Metric) -> float:
@@ -513,7 +513,7 @@ def _put_in_family(cell: Cell, differs: Corrected, equal: Corrected | None) -> C
         verdict = _ALONE[verdict]
     if verdict is Significance.EQUAL and not (equal and equal.is_significant):
         verdict = Significance.NONE
-    return cell.tested(cell.test, verdict, differs, cell.equivalence, equal, cell.other_seeds)
+    return cell.attach_test(cell.test, verdict, differs, cell.equivalence, equal, cell.other_seeds)
 
 
 def compare_pairs(

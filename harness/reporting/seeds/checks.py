@@ -83,7 +83,7 @@ def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Tru
     about = "Corrected test"
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "tables")
-    cell = question.tested(leader, reference)
+    cell = question.find_test(leader, reference)
     if cell.test is None:
         return TrustCheck(Mark.OPEN, about, "too few seeds to test", "tables")
 

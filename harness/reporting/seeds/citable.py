@@ -49,7 +49,7 @@ def _explain_score(question: Question) -> str:
 
 def _compare(question: Question, leader: Gain, reference: Gain) -> str:
     """`1.46 points above SimCSE (95 % CI [1.15, 1.78], two-sided t-test, p < 0.0001 ...)`."""
-    cell = question.tested(leader, reference)
+    cell = question.find_test(leader, reference)
     name = title_of(reference.row.label.method)
     if cell.test is None:
         return f"with too few seeds for a test against {name}"

@@ -406,8 +406,8 @@ def describe_short_budget(control: Row, row: Row) -> str:
     row_steps = row.spent.budget.get("steps")
     if not steps or not row_steps:
         return ""
-    kept_steps = control.spent.compared("steps")
-    row_kept = row.spent.compared("steps")
+    kept_steps = control.spent.count_scored("steps")
+    row_kept = row.spent.count_scored("steps")
     if kept_steps / steps >= row_kept / row_steps:
         return ""
     return (

@@ -125,7 +125,9 @@ def _describe_untrained_tests(forest: Forest, untrained: Row, trained: Sequence[
     """How many trained rows are significantly worse than an untrained one, and how many have too
     few seeds to tell.
     """
-    tests = [forest.block.tested(row, untrained, forest.column, forest.metric) for row in trained]
+    tests = [
+        forest.block.find_test(row, untrained, forest.column, forest.metric) for row in trained
+    ]
     worse = [cell for cell in tests if cell.holds and cell.verdict is Significance.WORSE]
     few = sum(cell.test is None for cell in tests)
     parts = []
@@ -310,7 +312,7 @@ def _measure_gain(block: Block, row: Row, base: Row | None, column: Column, metr
         kind = "baseline"
     else:
         # the baseline with `--set` values and untrained encoders have no verdict, but an interval
-        tested = block.tested(row, base, column, metric)
+        tested = block.find_test(row, base, column, metric)
         size = measure_difference(tested, base.cells[column])
         ends = tested.test
         is_judged = metric.judged and row.label.variant != base.label.variant

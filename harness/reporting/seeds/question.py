@@ -219,7 +219,7 @@ class Question:
         """
         return self.forest.conclude(gain.row, other.row)
 
-    def tested(self, gain: Gain, other: Gain) -> Cell:
+    def find_test(self, gain: Gain, other: Gain) -> Cell:
         """The cell of a method in the conclusion on the two, corrected in their family."""
         return self.conclude(gain, other).cell
 
@@ -233,7 +233,9 @@ class Question:
         ranks = {}
         for gain in ranked:
             # the verdicts of the others beside it
-            verdicts = [self.tested(rival, gain).verdict for rival in ranked if rival is not gain]
+            verdicts = [
+                self.find_test(rival, gain).verdict for rival in ranked if rival is not gain
+            ]
             better = verdicts.count(Significance.BETTER)
             worse = verdicts.count(Significance.WORSE)
             ranks[gain.row.label] = (1 + better, len(ranked) - worse)
@@ -254,7 +256,7 @@ class Question:
         level = [self.leader]
         for gain in self.methods[1:]:
             is_ranked = gain.row.label in self.ranks
-            if is_ranked and self.tested(self.leader, gain).verdict is not Significance.BETTER:
+            if is_ranked and self.find_test(self.leader, gain).verdict is not Significance.BETTER:
                 level.append(gain)
         return level
 
@@ -415,7 +417,7 @@ class Question:
     def _place_method(self, gain: Gain, other: Gain) -> str:
         """`1.46 (1.15 to 1.78) above SimCSE`."""
         name = self.short_name(other.row).text
-        return self._describe_place(self.lead_over(gain, other), self.tested(gain, other), name)
+        return self._describe_place(self.lead_over(gain, other), self.find_test(gain, other), name)
 
     def place_beside(self, rival: Rival, name: str) -> str:
         """`1.67 (1.34 to 1.99) above DALR`, of a control beside the method with this name."""

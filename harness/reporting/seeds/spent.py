@@ -54,13 +54,13 @@ class Spent(NamedTuple):
                 largest[term] = max(largest.get(term, 0.0), share)
         return cls(budget, tuple(minutes), largest, scored)
 
-    def compared(self, name: str) -> float:
+    def count_scored(self, name: str) -> float:
         """A number of the budget that stands beside scores: up to the weights that are scored."""
         return self.scored.get(name, self.budget.get(name, 0.0))
 
     def numbers(self) -> dict[str, float]:
         """The budget up to the weights that are scored and the median of minutes, by their words."""
-        numbers = {BUDGET[name]: self.compared(name) for name in self.budget}
+        numbers = {BUDGET[name]: self.count_scored(name) for name in self.budget}
         if self.minutes:
             numbers[MINUTES] = median(self.minutes)
         return numbers
@@ -71,7 +71,7 @@ class Spent(NamedTuple):
         """
         texts = {}
         for name, spent in self.budget.items():
-            scored = _format_amount(self.compared(name))
+            scored = _format_amount(self.count_scored(name))
             total = _format_amount(spent)
             texts[BUDGET[name]] = total if scored == total else f"{scored} of {total}"
 

@@ -102,7 +102,7 @@ class Block:
             self._tests[column] = compare_family(self.every, self.base, column, metric, self.points)
         return self._tests[column]
 
-    def tested(self, row: Row, other: Row, column: Column, metric: Metric) -> Cell:
+    def find_test(self, row: Row, other: Row, column: Column, metric: Metric) -> Cell:
         """The cell of a row tested against another one: in the family of the two, else alone."""
         tests = self.tests(column, metric)
         if (row.label, other.label) in tests:
@@ -113,7 +113,7 @@ class Block:
 
     def conclude(self, row: Row, other: Row, column: Column, metric: Metric) -> Conclusion:
         """What the data say of a row against another one."""
-        cell = self.tested(row, other, column, metric)
+        cell = self.find_test(row, other, column, metric)
         return Conclusion(row, other, column, metric, cell, self.controls)
 
     def against_baseline(self, row: Row, column: Column, metric: Metric) -> Conclusion | None:

@@ -65,7 +65,7 @@ class CellText:
     caveats: str = ""
 
     @classmethod
-    def judged(cls, verdict: Verdict, extra: str = "") -> CellText:
+    def from_verdict(cls, verdict: Verdict, extra: str = "") -> CellText:
         return cls(str(verdict), extra=extra, verdict=verdict)
 
     @property

@@ -211,10 +211,10 @@ def _format_verdict(judgement: Judgement | None) -> CellText:
     if judgement is None:
         return CellText(ABSENT)
     if judgement.verdict is not Agreement.UNDECIDED:
-        return CellText.judged(judgement.verdict)
+        return CellText.from_verdict(judgement.verdict)
     seeds = f"{judgement.seeds} seeds" if judgement.seeds else "no number of seeds"
     reason = f"{judgement.why}; {seeds}" if judgement.why else seeds
-    return CellText.judged(judgement.verdict, reason)
+    return CellText.from_verdict(judgement.verdict, reason)
 
 
 def _find_group(filled: FilledTable, row: FilledRow) -> str:

@@ -174,7 +174,7 @@ def test_what_is_not_significant_stands_with_its_interval() -> None:
 
 
 def interval_of(question: Question) -> str:
-    test = question.tested(question.leader, question.reference).test
+    test = question.find_test(question.leader, question.reference).test
     return f"{test.low:.2f} to {test.high:.2f}"
 
 

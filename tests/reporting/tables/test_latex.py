@@ -124,7 +124,7 @@ def test_what_no_page_holds_is_refused_with_the_option_that_helps() -> None:
 def test_a_claim_has_a_verdict_of_one_word() -> None:
     verdicts = (ClaimVerdict.HOLDS, ClaimVerdict.UNSEEN, ClaimVerdict.TOO_FEW)
     lines = [
-        Line(("pictures help",), (CellText.judged(verdict, "p = 0.04, a long sum"),), "plain")
+        Line(("pictures help",), (CellText.from_verdict(verdict, "p = 0.04, a long sum"),), "plain")
         for verdict in verdicts
     ]
     grid = Grid("k", "t", ("claim",), ("verdict",), (False,), (Section("s", tuple(lines)),), ())
@@ -187,13 +187,17 @@ def test_latex_rules_off_settings_and_encoders_and_leaves_out_what_would_only_wi
 
 
 def test_differences_have_no_p_value_and_verdicts_are_signs_that_a_note_explains() -> None:
-    cells = (CellText("+1.00", extra="p = 0.04"), CellText.judged(Agreement.TOO_FEW), CellText("1"))
+    cells = (
+        CellText("+1.00", extra="p = 0.04"),
+        CellText.from_verdict(Agreement.TOO_FEW),
+        CellText("1"),
+    )
     verdicts = (
         (Agreement.REPRODUCED, ""),
         (Agreement.DIFFERS, ""),
         (Agreement.UNDECIDED, "12 seeds"),
     )
-    signs = tuple(CellText.judged(*verdict) for verdict in verdicts)
+    signs = tuple(CellText.from_verdict(*verdict) for verdict in verdicts)
     lines = (
         Line(("mcse", "difference"), cells[:1] * 3, "difference"),
         Line(("mcse", "verdict"), cells, "verdict"),
