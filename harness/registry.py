@@ -31,6 +31,7 @@ from typing import (
 )
 
 from harness.errors import PlugInError, UserError, describe_problems
+from harness.formatting import one_line
 from harness.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -275,7 +276,8 @@ def _get_points(kind: str, name: str) -> dict[str, EntryPoint]:
     """The entry points of a name by their targets. Raises UserError for an unknown name."""
     points_by_name = list_entry_points(kind)
     if name not in points_by_name:
-        raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(points_by_name))}")
+        known = suggest(name, sorted(points_by_name))
+        raise UserError(f"unknown {kind} '{one_line(name)}'; {known}")
     return points_by_name[name]
 
 
