@@ -138,7 +138,7 @@ def test_what_is_named_is_there() -> None:
 
 def test_the_pages_that_messages_name_are_there() -> None:
     texts = [path.read_text() for path in (ROOT / "harness").rglob("*.py")]
-    names = {name for text in texts for name in re.findall(r"page_of\([\"'](.+?)[\"']\)", text)}
+    names = {name for text in texts for name in re.findall(r"find_page\([\"'](.+?)[\"']\)", text)}
     assert {"index.md", "data.md", "reproduce.md"} <= names
     assert [name for name in names if not find_page(name).is_file()] == []
 

@@ -39,7 +39,8 @@ NOTE = Submission(system="SLURM", id="7", key="k", log=Path("l"))
 
 def _declare(_: Path) -> None:
     known = Declarations()
-    known._known, known._new = {"a": 1}, True
+    known._answers = {"a": 1}
+    known._is_changed = True
     known.save()
 
 
