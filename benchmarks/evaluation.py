@@ -262,10 +262,16 @@ def main(
         return
 
     words = [str(folder), "--pooling", pooling]
-    words += [*(["--toy"] if toy else []), *(["--rows", str(rows)] if rows else [])]
-    sides = [Side(name, *words) for name in ("harness", "peer")]
+    if toy:
+        words.append("--toy")
+    if rows:
+        words += ["--rows", str(rows)]
+
+    harness_side = Side("harness", *words)
+    peer_side = Side("peer", *words)
     for name in [only] if only else BARS:
-        (seconds, scores), (peer_seconds, peer_scores) = (each.measure(name) for each in sides)
+        seconds, scores = harness_side.measure(name)
+        peer_seconds, peer_scores = peer_side.measure(name)
         furthest = max(abs(scores[metric] - peer_scores[metric]) for metric in scores)
         print(
             f"{name:9} {seconds:7.2f} s beside {peer_seconds:7.2f} s: ratio "
@@ -273,8 +279,8 @@ def main(
             f"scores {furthest:.3f}",
             flush=True,
         )
-    for each in sides:
-        each.end()
+    harness_side.end()
+    peer_side.end()
 
 
 if __name__ == "__main__":

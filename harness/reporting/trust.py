@@ -83,7 +83,7 @@ def _list_precisions(contents: Contents) -> Iterator[str]:
 def _list_machines(contents: Contents) -> Iterator[str]:
     """The card of each run, or its processor."""
     for machine in map(json.loads, contents.frames.runs["hardware"]):
-        yield str(machine.get("gpu") or machine.get("processor") or machine.get("device"))
+        yield str(machine.get("accelerator") or machine.get("processor") or machine.get("device"))
 
 
 def _count_runs(texts: Iterable[str]) -> str:

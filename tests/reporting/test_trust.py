@@ -19,7 +19,11 @@ from harness.store.logs import read_last_lines, running_log
 
 RUNS = [
     *over_seeds("simcse", [70.0, 71.0, 72.0], hyperparameters={"training": {"precision": "fp32"}}),
-    *over_seeds("mcse[lambda=1]", [74.0], hardware={"device": "cuda", "gpu": "H100"}),
+    *over_seeds(
+        "mcse[lambda=1]",
+        [74.0],
+        hardware={"device": "cuda", "processor": "some CPU", "accelerator": "H100"},
+    ),
 ]
 UNTRAINED = [
     run

@@ -130,14 +130,9 @@ def draw_scatter(data: FigureData) -> Drawing | str:
         x = look.encode_axis("x", f"gold score, 0 to 5 (n = {len(gold):,})")
         y = look.encode_axis("y", "cosine")
         title = name if rank is None else f"{name}, Spearman {rank:.2f}"
-        panels.append(
-            {
-                "title": title,
-                **_draw_cloud(
-                    np.stack([gold, cosines], 1), look.choose_series_look(at, ""), x, y, 3
-                ),
-            }
-        )
+        points = np.stack([gold, cosines], 1)
+        cloud = _draw_cloud(points, look.choose_series_look(at, ""), x, y, 3)
+        panels.append({"title": title, **cloud})
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
     return Drawing(look.join_panels(panels, share=True), text, arrays)
 
@@ -162,27 +157,31 @@ def draw_t_sne(data: FigureData) -> Drawing | str:
     """Planes of t-SNE: repeated encodings of captions if the figure's metric is `views`, else
     clusters of captions.
     """
-    draw, what, size = (
-        (_read_views, "views", 8) if data.spec.metric == "views" else (_read_clusters, "tsne", 5)
-    )
-    task, runs = data.with_arrays(what)
+    is_of_views = data.spec.metric == "views"
+    task, runs = data.with_arrays("views" if is_of_views else "tsne")
     if not runs:
         return data.unevaluated
-    clouds, text, names = draw(data, task, runs)
+
+    if is_of_views:
+        size = 8
+        clouds, text, names = _read_views(data, task, runs)
+    else:
+        size = 5
+        clouds, text, names = _read_clusters(data, task, runs)
     return Drawing(look.join_panels(_draw_planes(runs, clouds, size, names)), text, runs)
 
 
 def _read_clusters(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
-    arrays = [
-        (run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")])
-        for run in runs
-    ]
-    clouds = [
-        [xy[cluster_of == cluster] for cluster in range(int(cluster_of.max()) + 1)]
-        for xy, cluster_of in arrays
-    ]
+    clouds = []
+    for run in runs:
+        points = run.arrays[ArrayName(task, "tsne")]
+        cluster_of_point = run.arrays[ArrayName(task, "clusters")]
+        clusters = range(int(cluster_of_point.max()) + 1)
+        clouds.append([points[cluster_of_point == cluster] for cluster in clusters])
+
+    captions = len(runs[0].arrays[ArrayName(task, "tsne")])
     text = (
-        f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
+        f"t-SNE of {captions:,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
     )
     return clouds, text, ()
@@ -207,10 +206,8 @@ def _draw_planes(
     """One panel for each run with its clouds of points, each (n, 2). `names` of the clouds go into
     a legend.
     """
-    x, y = (
-        look.encode_axis(field, f"{which} t-SNE dimension", axis=_BARE)
-        for field, which in (("x", "first"), ("y", "second"))
-    )
+    x = look.encode_axis("x", "first t-SNE dimension", axis=_BARE)
+    y = look.encode_axis("y", "second t-SNE dimension", axis=_BARE)
     panels: list[look.ChartSpec] = []
     titles = name_labels([run.label for run in runs])
     for title, own_clouds in zip(titles, clouds, strict=True):

@@ -277,13 +277,13 @@ def make_ranking_grid(table: RankingTable) -> Grid:
     title = f"Ranking by {name_suite(table.source.suite)} {table.title} over {places}"
     lines = [format_rank(table, index) for index in range(len(table.rows))]
     return Grid(
-        f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",
-        f"{title}, profile {table.source.profile}",
-        ("variant", "seeds"),
-        columns,
-        (False,) * len(columns),
-        (Section("settings and encoders", tuple(lines)),),
-        table.notes,
+        key=f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",
+        title=f"{title}, profile {table.source.profile}",
+        heads=("variant", "seeds"),
+        columns=columns,
+        average=(False,) * len(columns),
+        sections=(Section("settings and encoders", tuple(lines)),),
+        notes=table.notes,
         legend=LEGEND,
         paper_title=title,
     )

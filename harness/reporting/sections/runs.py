@@ -427,14 +427,21 @@ def name_metric(suite: str, metric: Metric) -> str:
 
 
 def _format_score(scores: Mapping[str, float], metric: Metric) -> str:
-    return minus(fixed(scores[metric.name], metric.digits)) if metric.name in scores else ABSENT
+    if metric.name not in scores:
+        return ABSENT
+    return minus(fixed(scores[metric.name], metric.digits))
 
 
 def _describe_teacher(profile: str, use: TeacherUse) -> str:
     fit = describe_teacher_fit(profile, use)
-    source = {"": "", "computed": "; features computed"}.get(use.source, f"; from {use.source}")
-    reads = "beside the student" if use.of == "model" else f"reads the {use.of}"
-    return f"{use.teacher} ({reads}{source}{'; ' if fit else ''}{fit})"
+    remarks = ["beside the student" if use.of == "model" else f"reads the {use.of}"]
+    if use.source == "computed":
+        remarks.append("features computed")
+    elif use.source:
+        remarks.append(f"from {use.source}")
+    if fit:
+        remarks.append(fit)
+    return f"{use.teacher} ({'; '.join(remarks)})"
 
 
 def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
