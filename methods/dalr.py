@@ -61,7 +61,8 @@ ROLES = (("teacher1", "tokens1"), ("teacher2", "tokens2"))
 
 def after_text(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
     """Section 4.1: one step is paired after every N_t // N_m text steps, counted in rows."""
-    return rows // pairs + 1, rows // pairs
+    text_steps = rows // pairs
+    return text_steps + 1, text_steps
 
 
 #: 'floor' is the rule of the public code, which is that of MCSE
@@ -222,7 +223,7 @@ class DALRHyperparameters(Hyperparameters):
 
 
 @dataclass(frozen=True)
-class Taught:
+class TeacherOutputs:
     """Outputs of the frozen text teachers for B captions, in two passes like the student's.
 
     `vectors` has the [CLS] of both passes for each teacher, (B, f) each. `tokens` has the weighted
@@ -244,12 +245,14 @@ class Aligner(nn.Sequential):
     """
 
     def __init__(self, width_in: int, hidden: int, width_out: int) -> None:
-        sizes = ((width_in, hidden), (hidden, width_out))
-        layers = [
-            (nn.Linear(*size), nn.BatchNorm1d(size[1], track_running_stats=False), nn.ReLU())
-            for size in sizes
-        ]
-        super().__init__(*(module for layer in layers for module in layer))
+        super().__init__(
+            nn.Linear(width_in, hidden),
+            nn.BatchNorm1d(hidden, track_running_stats=False),
+            nn.ReLU(),
+            nn.Linear(hidden, width_out),
+            nn.BatchNorm1d(width_out, track_running_stats=False),
+            nn.ReLU(),
+        )
 
 
 class DALR(Method):
@@ -313,33 +316,34 @@ class DALR(Method):
     def __init__(self, hyperparameters: DALRHyperparameters, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
         _check_widths(hyperparameters, dimensions)
-        encoder = dimensions.encoder
-        width = hyperparameters.projection_dim
-        image = dimensions.features["image"]
-        teacher = dimensions.features["teacher1"]
-        self.text_head = TanhHead(encoder, encoder, std=0.02)
-        self.grounding_head = TanhHead(encoder, width)
-        self.image_head = TanhHead(image, width)
+        width = dimensions.encoder
+        image_width = dimensions.features["image"]
+        teacher_width = dimensions.features["teacher1"]
+        shared_width = hyperparameters.projection_dim
+
+        self.text_head = TanhHead(width, width, std=0.02)
+        self.grounding_head = TanhHead(width, shared_width)
+        self.image_head = TanhHead(image_width, shared_width)
         if hyperparameters.targets == "projected":
             # a fixed random projection: it is applied to targets only, which have no gradient
-            self.teacher_head = TanhHead(teacher, width).requires_grad_(False)
+            self.teacher_head = TanhHead(teacher_width, shared_width).requires_grad_(False)
         if hyperparameters.consistency_heads == "own":
-            self.text_aligner = Aligner(encoder, encoder, width)
-            self.image_aligner = Aligner(image, encoder, width)
+            self.text_aligner = Aligner(width, width, shared_width)
+            self.image_aligner = Aligner(image_width, width, shared_width)
 
     @classmethod
     def features(cls, hyperparameters: DALRHyperparameters) -> dict[str, Feature]:
         """Image features, caption features of one or two text teachers, and their token features if
         needed.
         """
-        wanted = {"image": Feature(hyperparameters.image)}
-        for (caption, tokens), teacher in zip(
-            ROLES, text_teachers(hyperparameters.text), strict=False
-        ):
-            wanted[caption] = Feature(teacher, "caption")
+        features = {"image": Feature(hyperparameters.image)}
+        teachers = text_teachers(hyperparameters.text)
+        # the second pair of roles stays free where there is one teacher
+        for (caption_role, token_role), teacher in zip(ROLES, teachers, strict=False):
+            features[caption_role] = Feature(teacher, "caption")
             if hyperparameters.token_term:
-                wanted[tokens] = Feature(teacher, "tokens")
-        return wanted
+                features[token_role] = Feature(teacher, "tokens")
+        return features
 
     @classmethod
     def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
@@ -355,51 +359,65 @@ class DALR(Method):
     def weights(self) -> dict[str, float]:
         """Eq. 9, 13 and 14."""
         values = self.hyperparameters
-        cross = values.lambda_
-        intra = values.mu
         return {
             "info": values.info_weight,
-            "cons": cross * values.consistency_weight,
-            "cma": cross,
-            "rank": intra * values.gamma,
-            "ima": intra,
-            "g2l": intra,
+            "cons": values.lambda_ * values.consistency_weight,
+            "cma": values.lambda_,
+            "rank": values.mu * values.gamma,
+            "ima": values.mu,
+            "g2l": values.mu,
         }
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """text (Eq. 1) on sentences, all other terms on pairs."""
         vectors = encode(batch.tokens, 2)
         if isinstance(batch, PairBatch):
-            return self.paired(vectors, batch.features["image"], self.taught(batch))
-        scores = self.scores(*by_view(self.text_head, vectors))
-        return {"text": cross_entropy_diagonal(scores / self.hyperparameters.temperature)}
+            outputs = self.teacher_outputs(batch)
+            return self.pair_terms(vectors, batch.features["image"], outputs)
+
+        first, second = by_view(self.text_head, vectors)
+        return {"text": self.text(self.scores(first, second))}
+
+    def text(self, scores: Tensor) -> Tensor:
+        """Eq. 1 over the cosines (B, B) of two views."""
+        return cross_entropy_diagonal(scores / self.hyperparameters.temperature)
 
     def scores(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Cosines (B, B) of the text head's vectors, with the angular margin on negatives if set."""
-        return angular_margin(
-            cosine_matrix(rows, columns), self.hyperparameters.angular_margin_text, near="keep"
-        )
+        cosines = cosine_matrix(rows, columns)
+        return angular_margin(cosines, self.hyperparameters.angular_margin_text, near="keep")
 
-    def taught(self, batch: PairBatch) -> Taught:
+    def teacher_outputs(self, batch: PairBatch) -> TeacherOutputs:
         """The teachers' features of a batch; tokens are cut to its length, without the first
         position.
         """
         features = batch.features
-        roles = [(caption, tokens) for caption, tokens in ROLES if caption in features]
-        vectors = [(features[caption], features[caption]) for caption, _ in roles]
-        if not self.hyperparameters.token_term:
-            return Taught(vectors)
+        vectors = []
+        tokens = []
         mask = batch.tokens["attention_mask"][:, 1:]
-        length = mask.shape[1] + 1
-        tokens = [features[role][:, 1:length] for _, role in roles]
-        return Taught(vectors, (self.mixed(tokens),), mask)
+        length = mask.shape[1]
+        for caption_role, token_role in ROLES:
+            if caption_role not in features:
+                continue
+            # stored features are those of a teacher without dropout: both passes are equal
+            vectors.append((features[caption_role], features[caption_role]))
+            if self.hyperparameters.token_term:
+                tokens.append(features[token_role][:, 1 : length + 1])
 
-    def mixed(self, parts: Sequence[Tensor]) -> Tensor:
+        if not self.hyperparameters.token_term:
+            return TeacherOutputs(vectors)
+        return TeacherOutputs(vectors, (self.mix_teachers(tokens),), mask)
+
+    def mix_teachers(self, parts: Sequence[Tensor]) -> Tensor:
         """The tensor of a single teacher, or the weighted sum of those of two (section 3.3)."""
-        first = self.hyperparameters.teacher_weight
-        return parts[0] if len(parts) == 1 else first * parts[0] + (1 - first) * parts[1]
+        if len(parts) == 1:
+            return parts[0]
+        weight: float = self.hyperparameters.teacher_weight
+        return weight * parts[0] + (1 - weight) * parts[1]
 
-    def paired(self, vectors: Tensor, image: Tensor, taught: Taught) -> dict[str, Tensor]:
+    def pair_terms(
+        self, vectors: Tensor, image: Tensor, outputs: TeacherOutputs
+    ) -> dict[str, Tensor]:
         """The terms of a paired batch, from [CLS] (B, 2, d), image features (B, f) and the text
         teachers' outputs.
         """
@@ -408,28 +426,21 @@ class DALR(Method):
         scores = self.scores(first, second)
         sentences = by_view(self.grounding_head, vectors)
         images = self.image_head(image)
-        grounded = [
-            cosine_matrix(view, images)
-            for view in sentences[: 1 if values.info_views == "first" else 2]
-        ]
-        texts, pictures = self.similarities(
-            image, images, self.mixed([views[0] for views in taught.vectors])
-        )
-        terms = (
-            {"text": cross_entropy_diagonal(scores / values.temperature)}
-            if values.text_on_pairs
-            else {}
-        )
-        terms["info"] = self.info(grounded, image)
+        to_images = [cosine_matrix(view, images) for view in sentences]
+
+        teacher = self.mix_teachers([views[0] for views in outputs.vectors])
+        among_texts, among_images = self.similarities(image, images, teacher)
+
+        terms = {}
+        if values.text_on_pairs:
+            terms["text"] = self.text(scores)
+        terms["info"] = self.info(to_images, image)
         terms["cons"] = self.cons(first, sentences[0], image, images)
-        terms["cma"] = self.cma(grounded[0], first, image, texts, pictures)
-        terms["rank"] = self.rank(scores, taught)
-        sharpened = scores / values.temperature if values.space == "raw" else scores
-        terms["ima"] = soft_alignment(
-            sharpened, texts, values.student_temperature, values.teacher_temperature
-        )
+        terms["cma"] = self.cma(to_images[0], first, image, among_texts, among_images)
+        terms["rank"] = self.rank(scores, outputs)
+        terms["ima"] = self.ima(scores, among_texts)
         if values.token_term:
-            terms["g2l"] = self.g2l(first, taught)
+            terms["g2l"] = self.g2l(first, outputs)
         return terms
 
     @torch.no_grad()
@@ -437,19 +448,25 @@ class DALR(Method):
         """Eq. 7 before the softmax: cosines among texts and among images, (B, B) each, without
         gradient.
         """
-        if self.hyperparameters.targets == "raw":
-            return cosine_matrix(teacher, teacher), cosine_matrix(image, image)
-        projected = self.teacher_head(teacher)
-        return cosine_matrix(projected, projected), cosine_matrix(images, images)
+        if self.hyperparameters.targets == "projected":
+            teacher = self.teacher_head(teacher)
+            image = images
+        return cosine_matrix(teacher, teacher), cosine_matrix(image, image)
 
-    def info(self, grounded: Sequence[Tensor], image: Tensor) -> Tensor:
+    def info(self, to_images: Sequence[Tensor], image: Tensor) -> Tensor:
         """Eq. 4 over the cosines (B, B) of each view; with a margin, the visual loss of KDMCSE."""
         values = self.hyperparameters
-        alike = cosine_matrix(image, image).detach() if values.angular_margin_image else None
-        settings = values.temperature_multimodal, values.angular_margin_image, alike
-        return torch.stack(
-            [margin_info_nce(view, *settings, near="keep") for view in grounded]
-        ).mean()
+        margin = values.angular_margin_image
+        soft = None
+        if margin:
+            soft = cosine_matrix(image, image).detach()
+
+        views = to_images[:1] if values.info_views == "first" else to_images
+        losses = []
+        for view in views:
+            loss = margin_info_nce(view, values.temperature_multimodal, margin, soft, near="keep")
+            losses.append(loss)
+        return torch.stack(losses).mean()
 
     def cons(self, text: Tensor, sentences: Tensor, image: Tensor, images: Tensor) -> Tensor:
         """Eq. 5, on the projections of Eq. 2 and 3 or on separate heads, whose batch statistics
@@ -461,43 +478,65 @@ class DALR(Method):
                 return text.sum() * 0
             sentences = self.text_aligner(text)
             images = self.image_aligner(image)
-        return pair_consistency(sentences, images, rolled(images, values.shift), values.margin)
+        mismatched = rolled(images, values.shift)
+        return pair_consistency(sentences, images, mismatched, values.margin)
 
     def cma(
-        self, grounded: Tensor, text: Tensor, image: Tensor, texts: Tensor, pictures: Tensor
+        self,
+        to_images: Tensor,
+        text: Tensor,
+        image: Tensor,
+        among_texts: Tensor,
+        among_images: Tensor,
     ) -> Tensor:
         """Eq. 8 on projected text and image, or on raw vectors with margin and temperature."""
         values = self.hyperparameters
-        temperatures = values.student_temperature, values.teacher_temperature
+        scores = to_images
         if values.space == "raw":
             scores = self.scores(text, image.detach()) / values.temperature
-            return cross_alignment(scores, texts, pictures, *temperatures)
-        return cross_alignment(grounded, texts, pictures, *temperatures)
+        return cross_alignment(
+            scores,
+            among_texts,
+            among_images,
+            values.student_temperature,
+            values.teacher_temperature,
+        )
 
-    def rank(self, scores: Tensor, taught: Taught) -> Tensor:
+    def rank(self, scores: Tensor, outputs: TeacherOutputs) -> Tensor:
         """Eq. 10: ranks the student's cosines (B, B) like those of the teachers."""
         values = self.hyperparameters
         if values.teacher_mix == "vectors":
-            teacher = cosine_matrix(
-                *(self.mixed(views) for views in zip(*taught.vectors, strict=True))
-            )
+            first = self.mix_teachers([views[0] for views in outputs.vectors])
+            second = self.mix_teachers([views[1] for views in outputs.vectors])
+            teacher_scores = cosine_matrix(first, second)
         else:
-            teacher = self.mixed([cosine_matrix(*views) for views in taught.vectors])
+            scores_of_each = [cosine_matrix(*views) for views in outputs.vectors]
+            teacher_scores = self.mix_teachers(scores_of_each)
+
         student = scores / values.temperature
-        teacher = teacher / values.temperature_ranking
+        teacher = teacher_scores / values.temperature_ranking
         if values.ranking == "listnet":
             return list_net(student, teacher)
         return list_mle(student, teacher, values.rank_floor)
 
-    def g2l(self, text: Tensor, taught: Taught) -> Tensor:
+    def ima(self, scores: Tensor, among_texts: Tensor) -> Tensor:
+        """Eq. 12: the distributions of the student's cosines (B, B) follow the teachers'."""
+        values = self.hyperparameters
+        if values.space == "raw":
+            scores = scores / values.temperature
+        return soft_alignment(
+            scores, among_texts, values.student_temperature, values.teacher_temperature
+        )
+
+    def g2l(self, text: Tensor, outputs: TeacherOutputs) -> Tensor:
         """The token term of the public code: unnormalised sentence vectors against the teachers'
         tokens.
         """
         temperature = self.hyperparameters.temperature
-        losses = [
-            in_batch_g2l(over_tokens(tokens), text, temperature, taught.mask)
-            for tokens in taught.tokens
-        ]
+        losses = []
+        for tokens in outputs.tokens:
+            loss = in_batch_g2l(over_tokens(tokens), text, temperature, outputs.mask)
+            losses.append(loss)
         return torch.stack(losses).mean()
 
 
@@ -509,9 +548,12 @@ def _check_widths(values: DALRHyperparameters, dimensions: Dimensions) -> None:
             f"its text teachers are {widths['teacher1']} and {widths['teacher2']} wide and cannot be weighted "
             "together; use two of the same width, or one"
         )
+
     for role, width in widths.items():
-        compared = (role == "image" and values.space == "raw") or role.startswith("tokens")
-        if compared and width != dimensions.encoder:
+        is_compared = role.startswith("tokens")
+        if role == "image" and values.space == "raw":
+            is_compared = True
+        if is_compared and width != dimensions.encoder:
             raise ValueError(
                 f"it compares {role} features, {width} wide, with the encoder's vectors, {dimensions.encoder} wide; "
                 "use a teacher of the encoder's width"

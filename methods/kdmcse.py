@@ -8,6 +8,7 @@ similarity decreases (AdapACSE, section 3.3).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import get_args
 
@@ -47,7 +48,7 @@ def every_ceil(rows: int, pairs: int, text_batches: int, pair_batches: int) -> t
     """Algorithm 1: step t = 1, 2, ... is paired if p = ceil(|D| / |D_M|), counted in rows, divides
     t.
     """
-    cycle = -(-rows // pairs)
+    cycle = math.ceil(rows / pairs)
     return cycle, cycle - 1
 
 
@@ -229,29 +230,31 @@ class KDMCSE(Method):
 
     def __init__(self, hyperparameters: KDMCSEHyperparameters, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
-        image = dimensions.features["image"]
-        caption = dimensions.features["caption"]
-        if image != caption and (self.filters or hyperparameters.margin_labels == "captions"):
+        image_width = dimensions.features["image"]
+        caption_width = dimensions.features["caption"]
+        compares_both = self.filters or hyperparameters.margin_labels == "captions"
+        if compares_both and image_width != caption_width:
             raise ValueError(
-                f"captions are compared with images, but the text teacher's features are {caption} wide and the image "
-                f"teacher's {image}; use one teacher for both, such as a CLIP model"
+                f"captions are compared with images, but the text teacher's features are {caption_width} wide and the "
+                f"image teacher's {image_width}; use one teacher for both, such as a CLIP model"
             )
+
         width = hyperparameters.projection_dim
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
         self.grounding_head = TanhHead(dimensions.encoder, width)
-        self.image_head = TanhHead(image, width)
-        self.caption_head = TanhHead(caption, width)
+        self.image_head = TanhHead(image_width, width)
+        self.caption_head = TanhHead(caption_width, width)
 
     @classmethod
     def features(cls, hyperparameters: KDMCSEHyperparameters) -> dict[str, Feature]:
         """Image and caption features, from both encoders of one teacher unless a text teacher is
         set.
         """
-        images = hyperparameters.images
-        text = hyperparameters.text
-        if text == "default" and images not in CONTROLS:
-            text = images
-        return {"image": Feature(images), "caption": Feature(text, "caption")}
+        image_teacher = hyperparameters.images
+        text_teacher = hyperparameters.text
+        if text_teacher == "default" and image_teacher not in CONTROLS:
+            text_teacher = image_teacher
+        return {"image": Feature(image_teacher), "caption": Feature(text_teacher, "caption")}
 
     @classmethod
     def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> MixingRule:
@@ -263,13 +266,15 @@ class KDMCSE(Method):
 
     @property
     def filters(self) -> bool:
+        """Whether negatives that the teacher finds too similar are left out."""
         return self.hyperparameters.filter and "filter" not in self.left_out
 
     @property
     def margins(self) -> tuple[float, float]:
-        """The margins of the text loss and of the multimodal losses."""
-        values = self.hyperparameters
-        return (0.0, 0.0) if "margin" in self.left_out else (values.margin_text, values.margin)
+        """The margins of the text loss and of the multimodal losses, in radians."""
+        if "margin" in self.left_out:
+            return 0.0, 0.0
+        return self.hyperparameters.margin_text, self.hyperparameters.margin
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
         return self.grounding_head, self.image_head
@@ -277,57 +282,66 @@ class KDMCSE(Method):
     def weights(self) -> dict[str, float]:
         """Eq. 14, and DALR Eq. 14 for the parts of DALR."""
         values = self.hyperparameters
-        branch = values.lambda_ / (2 if values.branch_reduction == "mean" else 1)
-        cross = values.lambda_cml
-        intra = values.mu
+        branch_weight = values.lambda_
+        if values.branch_reduction == "mean":
+            branch_weight = branch_weight / 2
         return {
-            "visual": branch,
-            "textual": branch,
-            "cons": cross,
-            "cma": cross,
-            "rank": intra,
-            "ima": intra,
+            "visual": branch_weight,
+            "textual": branch_weight,
+            "cons": values.lambda_cml,
+            "cma": values.lambda_cml,
+            "rank": values.mu,
+            "ima": values.mu,
         }
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """Algorithm 1: text on sentences, visual and textual on pairs."""
         values = self.hyperparameters
         vectors = encode(batch.tokens, 2)
-        scores = cosine_matrix(*by_view(self.text_head, vectors))
+        first, second = by_view(self.text_head, vectors)
+        scores = cosine_matrix(first, second)
+
         terms = {}
         if values.text_on_pairs or not isinstance(batch, PairBatch):
+            text_margin, _ = self.margins
             terms["text"] = margin_info_nce(
-                scores, values.temperature, self.margins[0], near=values.near
+                scores, values.temperature, text_margin, near=values.near
             )
         if isinstance(batch, PairBatch):
-            terms |= self.paired(by_view(self.grounding_head, vectors), scores, **batch.features)
+            views = by_view(self.grounding_head, vectors)
+            image = batch.features["image"]
+            caption = batch.features["caption"]
+            terms |= self.pair_terms(views, scores, image, caption)
         return terms
 
-    def paired(
+    def pair_terms(
         self, views: tuple[Tensor, ...], scores: Tensor, image: Tensor, caption: Tensor
     ) -> dict[str, Tensor]:
         """The terms of a paired batch, from grounded views (B, 256), the views' cosines (B, B) and
         features (B, f).
         """
+        values = self.hyperparameters
         images = self.image_head(image)
         captions = self.caption_head(caption)
         to_images = [cosine_matrix(view, images) for view in views]
         to_captions = [cosine_matrix(view, captions) for view in views]
+
+        # the teacher's similarities are labels, and have no gradient
         with torch.no_grad():
-            among_captions = cosine_matrix(caption, caption)
-            across = cosine_matrix(
-                caption if self.hyperparameters.margin_labels == "captions" else image, image
-            )
-            drop = self.filtered(image, caption)
+            labels = caption if values.margin_labels == "captions" else image
+            soft_visual = cosine_matrix(labels, image)
+            soft_textual = cosine_matrix(caption, caption)
+            drop_visual, drop_textual = self.find_false_negatives(image, caption)
+
         terms = {
-            "visual": self.branch(to_images, across, drop[0]),
-            "textual": self.branch(to_captions, among_captions, drop[1]),
+            "visual": self.branch(to_images, soft_visual, drop_visual),
+            "textual": self.branch(to_captions, soft_textual, drop_textual),
         }
-        chosen = self.hyperparameters.with_.split("+")
-        if "cml" in chosen:
+        parts_of_dalr = values.with_.split("+")
+        if "cml" in parts_of_dalr:
             terms |= self.cross_modal(views[0], to_images[0], images, captions)
-        if "iml" in chosen:
-            terms |= self.intra_modal(scores, among_captions, captions)
+        if "iml" in parts_of_dalr:
+            terms |= self.intra_modal(scores, soft_textual, captions)
         return terms
 
     def branch(self, cosines: list[Tensor], soft: Tensor, drop: Tensor | None) -> Tensor:
@@ -335,21 +349,21 @@ class KDMCSE(Method):
         (Eq. 12).
         """
         values = self.hyperparameters
-        losses = [
-            margin_info_nce(
-                view,
-                values.temperature_multimodal,
-                self.margins[1],
-                soft,
-                near=values.near,
-                drop=drop,
-            )
-            for view in cosines
-        ]
-        total = losses[0] + losses[1]
-        return total / 2 if values.view_reduction == "mean" else total
+        temperature = values.temperature_multimodal
+        _, margin = self.margins
+        losses = []
+        for view in cosines:
+            loss = margin_info_nce(view, temperature, margin, soft, near=values.near, drop=drop)
+            losses.append(loss)
 
-    def filtered(self, image: Tensor, caption: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        total = losses[0] + losses[1]
+        if values.view_reduction == "mean":
+            return total / 2
+        return total
+
+    def find_false_negatives(
+        self, image: Tensor, caption: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:
         """Eq. 8: masks of the negatives dropped from the visual and the textual loss, (B, B) bool
         each.
         """
@@ -357,11 +371,10 @@ class KDMCSE(Method):
             return None, None
         values = self.hyperparameters
         normalised = values.filter_scores == "cosine"
-        rows = caption if values.filter_labels == "captions" else image
-        return (
-            too_alike(caption, image, values.threshold, normalised=normalised),
-            too_alike(rows, caption, values.threshold, normalised=normalised),
-        )
+        labels = caption if values.filter_labels == "captions" else image
+        drop_visual = too_alike(caption, image, values.threshold, normalised=normalised)
+        drop_textual = too_alike(labels, caption, values.threshold, normalised=normalised)
+        return drop_visual, drop_textual
 
     def cross_modal(
         self, view: Tensor, scores: Tensor, images: Tensor, captions: Tensor
@@ -370,18 +383,23 @@ class KDMCSE(Method):
         KDMCSE.
         """
         with torch.no_grad():
-            targets = cosine_matrix(captions, captions), cosine_matrix(images, images)
+            among_captions = cosine_matrix(captions, captions)
+            among_images = cosine_matrix(images, images)
+        mismatched = rolled(images, SHIFT)
         margin = self.hyperparameters.consistency_margin
         return {
-            "cons": pair_consistency(view, images, rolled(images, SHIFT), margin),
-            "cma": cross_alignment(scores, *targets),
+            "cons": pair_consistency(view, images, mismatched, margin),
+            "cma": cross_alignment(scores, among_captions, among_images),
         }
 
-    def intra_modal(self, scores: Tensor, teacher: Tensor, captions: Tensor) -> dict[str, Tensor]:
+    def intra_modal(
+        self, scores: Tensor, teacher_scores: Tensor, captions: Tensor
+    ) -> dict[str, Tensor]:
         """DALR's L_IML (Eq. 10 and 12) with CLIP's text encoder as the teacher."""
         with torch.no_grad():
             targets = cosine_matrix(captions, captions)
+        student = scores / self.hyperparameters.temperature
         return {
-            "rank": list_mle(scores / self.hyperparameters.temperature, teacher),
+            "rank": list_mle(student, teacher_scores),
             "ima": soft_alignment(scores, targets),
         }

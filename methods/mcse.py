@@ -99,10 +99,10 @@ class MCSE(Method):
     @classmethod
     def features(cls, hyperparameters: MCSEHyperparameters) -> dict[str, Feature]:
         """Image features, and caption features if a text teacher is set."""
-        wanted = {"image": Feature(hyperparameters.images)}
+        features = {"image": Feature(hyperparameters.images)}
         if hyperparameters.text_teacher != "none":
-            wanted["caption"] = Feature(hyperparameters.text_teacher, "caption")
-        return wanted
+            features["caption"] = Feature(hyperparameters.text_teacher, "caption")
+        return features
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
         return self.grounding_head, self.image_head
@@ -116,12 +116,14 @@ class MCSE(Method):
         vectors = encode(batch.tokens, 2)
         first, second = by_view(self.text_head, vectors)
         terms = {"text": info_nce(first, second, self.hyperparameters.temperature)}
-        if isinstance(batch, PairBatch):
-            terms["info"] = self.info(vectors, self.image_head(batch.features["image"]))
-            if "caption" in batch.features:
-                terms["info"] = terms["info"] + self.info(
-                    vectors, self.caption_head(batch.features["caption"])
-                )
+        if not isinstance(batch, PairBatch):
+            return terms
+
+        images = self.image_head(batch.features["image"])
+        terms["info"] = self.info(vectors, images)
+        if "caption" in batch.features:
+            captions = self.caption_head(batch.features["caption"])
+            terms["info"] = terms["info"] + self.info(vectors, captions)
         return terms
 
     def info(self, vectors: Tensor, targets: Tensor) -> Tensor:
@@ -129,8 +131,9 @@ class MCSE(Method):
         only.
         """
         temperature = self.hyperparameters.temperature_multimodal
-        losses = [
-            info_nce(view, targets, temperature) for view in by_view(self.grounding_head, vectors)
-        ]
-        total = losses[0] + losses[1]
-        return total / 2 if self.hyperparameters.view_reduction == "mean" else total
+        first, second = by_view(self.grounding_head, vectors)
+        total = info_nce(first, targets, temperature) + info_nce(second, targets, temperature)
+
+        if self.hyperparameters.view_reduction == "mean":
+            return total / 2
+        return total

@@ -86,18 +86,18 @@ class Unpaired(Method):
         vectors = encode(batch.inputs, 2)
         if self.stacked:
             vectors = self.text_head(vectors)
-        first, other = by_view(self.media_head, vectors)
-        chosen = self.hyperparameters
-        labels = batch.labels
-        if chosen.supcon == "khosla":
-            return supcon(
-                first, other, None if chosen.contrast == "simclr" else labels, temperature
-            )
-        if chosen.contrast == "simclr":
-            return info_nce(first, other, temperature)
-        if chosen.supcon == "class-rank":
-            return class_rank_cross_entropy(first, other, labels, temperature)
-        return cross_view_supcon(first, other, labels, temperature)
+        first, second = by_view(self.media_head, vectors)
+
+        uses_classes = self.hyperparameters.contrast == "supcon"
+        form = self.hyperparameters.supcon
+        if form == "khosla":
+            labels = batch.labels if uses_classes else None
+            return supcon(first, second, labels, temperature)
+        if not uses_classes:
+            return info_nce(first, second, temperature)
+        if form == "class-rank":
+            return class_rank_cross_entropy(first, second, batch.labels, temperature)
+        return cross_view_supcon(first, second, batch.labels, temperature)
 
 
 @dataclass(frozen=True)

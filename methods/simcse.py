@@ -94,12 +94,14 @@ class SimCSE(Method):
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """text: InfoNCE between the two views of each sentence."""
-        first, second = by_view(self.text_head, encode(batch.tokens, 2))
+        """text: InfoNCE between the two views of each sentence (Eq. 1); mlm where it has a weight."""
+        vectors = encode(batch.tokens, 2)
+        first, second = by_view(self.text_head, vectors)
         terms = {"text": info_nce(first, second, self.hyperparameters.temperature)}
-        return terms | (
-            {"mlm": self.mlm(batch.changed, encode)} if "masked" in batch.changed else {}
-        )
+
+        if "masked" in batch.changed:
+            terms["mlm"] = self.mlm(batch.changed, encode)
+        return terms
 
     def prepare(
         self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]
@@ -107,11 +109,10 @@ class SimCSE(Method):
         """Add the head of mlm: like the public code's, it starts as the encoder's own where that is
         published.
         """
-        if self.hyperparameters.mlm_weight:
-            self.vocabulary, self.mlm_head = (
-                vocabulary,
-                student.word_head(fresh=True).requires_grad_(True),
-            )
+        if not self.hyperparameters.mlm_weight:
+            return
+        self.vocabulary = vocabulary
+        self.mlm_head = student.word_head(fresh=True).requires_grad_(True)
 
     def change_rows(
         self, rows: list[list[int]], random: np.random.Generator
@@ -119,22 +120,24 @@ class SimCSE(Method):
         """Two masked copies of each sentence for mlm, and the tokens to predict."""
         if not self.hyperparameters.mlm_weight:
             return {}
-        masked, labels = self.vocabulary.masked(
-            rows * 2, self.hyperparameters.mlm_probability, random
-        )
+        both_copies = rows * 2
+        probability = self.hyperparameters.mlm_probability
+        masked, labels = self.vocabulary.masked(both_copies, probability, random)
         return {"masked": masked, "labels": labels}
 
     def weights(self) -> dict[str, float]:
         return {"mlm": self.hyperparameters.mlm_weight}
 
     def mlm(self, changed: Mapping[str, Mapping[str, Tensor]], encode: Encode) -> Tensor:
-        """Mean cross-entropy of the tokens to predict."""
+        """Mean cross-entropy of the tokens to predict; 0 where a batch has none."""
         labels = changed["labels"]["input_ids"]
-        chosen = (labels != UNMASKED) & (changed["labels"]["attention_mask"] == 1)
-        scores = self.mlm_head(encode.states(changed["masked"])[:, 0][chosen])
-        return functional.cross_entropy(
-            scores, labels[chosen], reduction="sum"
-        ) / chosen.sum().clamp(min=1)
+        is_token = changed["labels"]["attention_mask"] == 1
+        to_predict = is_token & (labels != UNMASKED)
+
+        states = encode.states(changed["masked"])[:, 0]
+        scores = self.mlm_head(states[to_predict])
+        total = functional.cross_entropy(scores, labels[to_predict], reduction="sum")
+        return total / to_predict.sum().clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,10 @@ class SupervisedSimCSE(Method):
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """text: InfoNCE from premises to entailed hypotheses, with hard negatives."""
         vectors = self.text_head(encode(batch.tokens, 1))
-        premises, entailed, contradicted = vectors.view(-1, 3, vectors.shape[-1]).unbind(1)
+        # the three sentences of a triplet are three rows, one after the other
+        triplets = vectors.view(-1, 3, vectors.shape[-1])
+        premises, entailed, contradicted = triplets.unbind(1)
+
         values = self.hyperparameters
         loss = info_nce_hard(
             premises, entailed, contradicted, values.temperature, values.hard_negative_weight

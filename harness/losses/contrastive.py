@@ -30,19 +30,21 @@ def in_float32(function: Loss) -> Loss:
     """
 
     @functools.wraps(function)
-    def promoted(*values: Any, **named: Any) -> Any:
-        arguments = (*values, *named.values())
-        device = next(value.device.type for value in arguments if isinstance(value, Tensor))
-        with torch.autocast(device, enabled=False):
-            return function(
-                *map(_promoted, values), **{name: _promoted(value) for name, value in named.items()}
-            )
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        promoted_args = [_promote(value) for value in args]
+        promoted_kwargs = {name: _promote(value) for name, value in kwargs.items()}
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            return function(*promoted_args, **promoted_kwargs)
 
-    return cast(Loss, promoted)
+    return cast(Loss, compute)
 
 
-def _promoted(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) and value.dtype in HALVES else value
+def _promote(value: Any) -> Any:
+    """A tensor of half precision in float32; anything else as it is."""
+    if isinstance(value, Tensor) and value.dtype in HALVES:
+        return value.float()
+    return value
 
 
 @in_float32
@@ -51,10 +53,9 @@ def cosine_matrix(rows: Tensor, columns: Tensor) -> Tensor:
 
     A zero vector has cosine 0 with everything; norms below 1e-8 are taken as 1e-8.
     """
-    return (
-        functional.normalize(rows, dim=-1, eps=1e-8)
-        @ functional.normalize(columns, dim=-1, eps=1e-8).T
-    )
+    unit_rows = functional.normalize(rows, dim=-1, eps=1e-8)
+    unit_columns = functional.normalize(columns, dim=-1, eps=1e-8)
+    return unit_rows @ unit_columns.T
 
 
 @in_float32
@@ -62,7 +63,8 @@ def cross_entropy_diagonal(logits: Tensor) -> Tensor:
     """Mean over rows of the cross-entropy whose target for row i is column i: (N, M >= N) ->
     scalar.
     """
-    return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+    targets = torch.arange(len(logits), device=logits.device)
+    return functional.cross_entropy(logits, targets)
 
 
 def info_nce(anchors: Tensor, positives: Tensor, temperature: float) -> Tensor:
@@ -72,7 +74,8 @@ def info_nce(anchors: Tensor, positives: Tensor, temperature: float) -> Tensor:
     Shapes (N, d), (N, d) -> scalar; the mean over the batch. SimCSE Eq. 1 and MCSE Eq. 1 with the
     two dropout views; MCSE Eq. 3 (one view) with sentence and image vectors.
     """
-    return cross_entropy_diagonal(cosine_matrix(anchors, positives) / temperature)
+    logits = cosine_matrix(anchors, positives) / temperature
+    return cross_entropy_diagonal(logits)
 
 
 def info_nce_hard(
@@ -84,10 +87,11 @@ def info_nce_hard(
     Shapes (N, d) each -> scalar; the mean over the batch. `weight` is added to the logit of a row's
     own negative, after the temperature. SimCSE Eq. 5 and appendix B; NonLing Eq. 3.
     """
-    near = cosine_matrix(anchors, positives) / temperature
-    far = cosine_matrix(anchors, negatives) / temperature
-    own_pairs = weight * torch.eye(len(far), dtype=far.dtype, device=far.device)
-    return cross_entropy_diagonal(torch.cat([near, far + own_pairs], dim=1))
+    positive_logits = cosine_matrix(anchors, positives) / temperature
+    negative_logits = cosine_matrix(anchors, negatives) / temperature
+    own_negatives = _diagonal(negative_logits).to(negative_logits.dtype)
+    negative_logits = negative_logits + weight * own_negatives
+    return cross_entropy_diagonal(torch.cat([positive_logits, negative_logits], dim=1))
 
 
 @in_float32
@@ -104,16 +108,26 @@ def angular_margin(
     """
     if margin == 0:
         return cosines
-    shift = (
-        torch.full_like(cosines, margin) if soft is None else (1 - soft.to(cosines.dtype)) * margin
-    )
-    within = cosines >= shift.cos() if near == "clamp" else cosines >= math.cos(margin)
-    apart = cosines.clamp(-1, 1).masked_fill(within, 0)
-    # cos(t - d) by the addition theorem: unlike the arc cosine, the guarded root has a finite slope
-    # at +-1
-    sine = ((1 - apart) * (1 + apart)).clamp_min(1e-12).sqrt()
-    moved = apart * shift.cos() + sine * shift.sin()
-    moved = torch.where(within, torch.ones_like(moved) if near == "clamp" else cosines, moved)
+
+    shift = torch.full_like(cosines, margin)
+    if soft is not None:
+        shift = (1 - soft.to(cosines.dtype)) * margin
+
+    # negatives nearer than their margin: the angle stops at 0, or the cosine stays
+    if near == "clamp":
+        is_near = cosines >= shift.cos()
+        near_values = torch.ones_like(cosines)
+    else:
+        is_near = cosines >= math.cos(margin)
+        near_values = cosines
+
+    # cos(theta - shift) by the addition theorem: unlike the arc cosine, the guarded root has a
+    # finite slope at +-1
+    cosine = cosines.clamp(-1, 1).masked_fill(is_near, 0)
+    sine = ((1 - cosine) * (1 + cosine)).clamp_min(1e-12).sqrt()
+    moved = cosine * shift.cos() + sine * shift.sin()
+
+    moved = torch.where(is_near, near_values, moved)
     return torch.where(_diagonal(cosines), cosines, moved)
 
 
@@ -154,6 +168,7 @@ def margin_info_nce(
 
 
 def _diagonal(matrix: Tensor) -> Tensor:
+    """A mask of the diagonal of a square matrix: (N, N) -> (N, N) bool."""
     return torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
 
 
@@ -173,15 +188,23 @@ def supcon(
     multiplies the loss by temperature / base_temperature. Khosla et al. 2020, the form with the
     mean outside the logarithm.
     """
-    items = torch.arange(len(first), device=first.device) if labels is None else labels
+    if labels is None:
+        labels = torch.arange(len(first), device=first.device)
     vectors = torch.cat([first, second])
-    classes = torch.cat([items, items])
-    itself = _diagonal(vectors)
-    logits = (cosine_matrix(vectors, vectors) / temperature).masked_fill(itself, -torch.inf)
-    log_probabilities = functional.log_softmax(logits, dim=1).masked_fill(itself, 0)
-    positive = ((classes[:, None] == classes) & ~itself).to(log_probabilities.dtype)
-    loss = -((log_probabilities * positive).sum(dim=1) / positive.sum(dim=1)).mean()
-    return loss if base_temperature is None else loss * (temperature / base_temperature)
+    classes = torch.cat([labels, labels])
+    is_itself = _diagonal(vectors)
+    is_positive = (classes[:, None] == classes) & ~is_itself
+
+    logits = cosine_matrix(vectors, vectors) / temperature
+    logits = logits.masked_fill(is_itself, -torch.inf)
+    log_probabilities = functional.log_softmax(logits, dim=1).masked_fill(is_itself, 0)
+
+    positives = is_positive.to(log_probabilities.dtype)
+    means = (log_probabilities * positives).sum(dim=1) / positives.sum(dim=1)
+    loss = -means.mean()
+    if base_temperature is None:
+        return loss
+    return loss * (temperature / base_temperature)
 
 
 @in_float32
@@ -207,14 +230,15 @@ def class_rank_cross_entropy(
     The public code of VisualCSE and AudioCSE computes this as SupCon: row i is pulled towards the
     second view of the item whose place in the batch is that rank.
     """
-    return functional.cross_entropy(cosine_matrix(first, second) / temperature, _ranks(labels))
+    logits = cosine_matrix(first, second) / temperature
+    return functional.cross_entropy(logits, _rank_classes(labels))
 
 
-def _ranks(labels: Tensor) -> Tensor:
+def _rank_classes(labels: Tensor) -> Tensor:
     """How many classes of the batch are below each item's: (N,) -> (N,); never blocks, unlike
     torch.unique.
     """
-    ordered, places = labels.sort()
-    return torch.empty_like(places).scatter_(
-        0, places, functional.pad(ordered.diff() != 0, (1, 0)).cumsum(0)
-    )
+    sorted_labels, places = labels.sort()
+    starts_class = functional.pad(sorted_labels.diff() != 0, (1, 0))
+    sorted_ranks = starts_class.cumsum(0)
+    return torch.empty_like(places).scatter_(0, places, sorted_ranks)

@@ -27,9 +27,10 @@ def pair_consistency(
     A text with its own image costs 1 - cos, with a wrong one max(0, cos - margin); without
     mismatched images only the first kind counts. DALR Eq. 5.
     """
-    losses = 1 - _cosines(texts, matched)
+    losses = 1 - _row_cosines(texts, matched)
     if mismatched is not None:
-        losses = torch.cat([losses, (_cosines(texts, mismatched) - margin).clamp_min(0)])
+        excess = (_row_cosines(texts, mismatched) - margin).clamp_min(0)
+        losses = torch.cat([losses, excess])
     return losses.mean()
 
 
@@ -37,7 +38,9 @@ def rolled(images: Tensor, shift: int) -> Tensor | None:
     """A wrong image for each text: row i gets row i - shift, (N, d) -> (N, d); None where that is
     its own.
     """
-    return images.roll(shift, 0) if shift % len(images) else None
+    if shift % len(images) == 0:
+        return None
+    return images.roll(shift, 0)
 
 
 @in_float32
@@ -87,6 +90,8 @@ def list_mle(student: Tensor, teacher: Tensor, floor: float = 0.0) -> Tensor:
     order = teacher.argsort(dim=1, descending=True, stable=True)
     scores = student.gather(1, order)
     scores = scores - scores.amax(dim=1, keepdim=True)
+
+    # the log of the sum over a place and all places after it
     rest = scores.flip(1).logcumsumexp(1).flip(1)
     if floor:
         rest = torch.logaddexp(rest, torch.full_like(rest, math.log(floor)))
@@ -102,7 +107,8 @@ def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     alternative of the public code of DALR.
     """
     target = functional.softmax(_off_diagonal(teacher), dim=1)
-    return -(target * functional.log_softmax(_off_diagonal(student), dim=1)).sum(dim=1).mean()
+    log_probabilities = functional.log_softmax(_off_diagonal(student), dim=1)
+    return -(target * log_probabilities).sum(dim=1).mean()
 
 
 @in_float32
@@ -128,30 +134,36 @@ def in_batch_g2l(
     sentences; a batch of one has no negatives and a loss of 0.
     """
     count, length, _ = local.shape
-    real = torch.ones_like(local[..., 0]) if mask is None else mask.to(local.dtype)
+    weights = torch.ones_like(local[..., 0])  # (N, L)
+    if mask is not None:
+        weights = mask.to(local.dtype)
+    # (i, j, n): sentence i with token n of sentence j
     scores = torch.einsum("jnd,id->ijn", local, sentences) / temperature
-    diagonal = torch.eye(count, dtype=torch.bool, device=local.device)
+
+    is_own = torch.eye(count, dtype=torch.bool, device=local.device)[:, :, None]
+    is_padding = (weights == 0)[None]
     # a finite floor, since a row may have no negatives
     lowest = torch.finfo(scores.dtype).min / 2
-    negatives = (
-        scores.masked_fill(diagonal[:, :, None] | (real == 0)[None], lowest)
-        .flatten(1)
-        .logsumexp(dim=1)
-    )
-    positives = scores.diagonal(dim1=0, dim2=1).T
-    losses = torch.logaddexp(positives, negatives[:, None].expand(count, length)) - positives
-    return ((losses * real).sum(dim=1) / real.sum(dim=1).clamp_min(1)).mean()
+    negative_scores = scores.masked_fill(is_own | is_padding, lowest)
+    negatives = negative_scores.flatten(1).logsumexp(dim=1)  # (N,)
+    positives = scores.diagonal(dim1=0, dim2=1).T  # (N, L)
+
+    denominators = torch.logaddexp(positives, negatives[:, None].expand(count, length))
+    losses = denominators - positives
+    sentence_losses = (losses * weights).sum(dim=1) / weights.sum(dim=1).clamp_min(1)
+    return sentence_losses.mean()
 
 
-def _cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of each row with its partner, (N,); 0 for a zero vector."""
-    return (
-        functional.normalize(first, dim=-1, eps=1e-8)
-        * functional.normalize(second, dim=-1, eps=1e-8)
-    ).sum(-1)
+def _row_cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Cosine of each row with its partner: (N, d), (N, d) -> (N,); 0 for a zero vector."""
+    unit_first = functional.normalize(first, dim=-1, eps=1e-8)
+    unit_second = functional.normalize(second, dim=-1, eps=1e-8)
+    return (unit_first * unit_second).sum(-1)
 
 
 def _off_diagonal(matrix: Tensor) -> Tensor:
     """The matrix without its diagonal: (N, N) -> (N, N - 1)."""
     size = len(matrix)
-    return matrix.flatten()[1:].view(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
+    # after the first number, each row of N + 1 ends with a number of the diagonal
+    rows = matrix.flatten()[1:].view(size - 1, size + 1)
+    return rows[:, :-1].reshape(size, size - 1)

@@ -123,26 +123,23 @@ class Vocabulary:
         inputs = []
         labels = []
         for row in rows:
-            chance = random.random(len(row))
-            draws = random.random(len(row))
-            hidden = [
-                at < share and token not in self.special
-                for at, token in zip(chance, row, strict=True)
-            ]
+            hide_draws = random.random(len(row))
+            change_draws = random.random(len(row))
             random_tokens = random.integers(self.size, size=len(row)).tolist()
-            new = list(row)
-            for place in (place for place, hides in enumerate(hidden) if hides):
-                new[place] = (
-                    self.mask
-                    if draws[place] < 0.8
-                    else random_tokens[place]
-                    if draws[place] < 0.9
-                    else row[place]
-                )
-            inputs.append(new)
-            labels.append(
-                [token if hides else UNMASKED for token, hides in zip(row, hidden, strict=True)]
-            )
+
+            masked_row = list(row)
+            row_labels = [UNMASKED] * len(row)
+            for place, token in enumerate(row):
+                if hide_draws[place] >= share or token in self.special:
+                    continue
+                row_labels[place] = token
+                if change_draws[place] < 0.8:
+                    masked_row[place] = self.mask
+                elif change_draws[place] < 0.9:
+                    masked_row[place] = random_tokens[place]
+            inputs.append(masked_row)
+            labels.append(row_labels)
+
         return inputs, labels
 
 

@@ -131,10 +131,10 @@ def almost_stochastic_order(
     than two values.
 
     Below 1/2 a is almost stochastically larger at this confidence; Ulmer et al. (2022) ask for 0.2.
-    The bound is ratio
-    - sqrt((n + m) / (n m)) * sigma * quantile(1 - confidence) of Dror et al. (2019), kept within [0, 1]; sigma is the
-    scaled standard deviation of the ratio over `draws` seeded bootstrap samples of both sides. Raises ValueError for a
-    confidence outside (0, 1).
+    The bound is that of Dror et al. (2019), kept within [0, 1]: the ratio less sqrt((n + m) / (n m))
+    times sigma times the normal quantile of 1 - confidence, where sigma is the scaled standard
+    deviation of the ratio over `draws` seeded bootstrap samples of both sides. Raises ValueError
+    for a confidence outside (0, 1).
     """
     check_level(confidence)
     if len(a) < 2 or len(b) < 2:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 from golden_tools import Given, assert_golden, cosine, divergence, drawn, entries, put, tensors
-from harness_methods.dalr import DALR, Taught, after_text, text_teachers
+from harness_methods.dalr import DALR, TeacherOutputs, after_text, text_teachers
 
 from harness.losses.contrastive import info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
@@ -76,20 +76,20 @@ def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
     return method
 
 
-def passes(entry: dict[str, Any], inputs: dict[str, torch.Tensor], method: DALR) -> Taught:
+def passes(entry: dict[str, Any], inputs: dict[str, torch.Tensor], method: DALR) -> TeacherOutputs:
     """Both passes of an entry's teachers, which differ there."""
     numbers = (1, 2) if entry["params"]["two_teachers"] else (1,)
     vectors = [inputs[f"teacher{number}_emb"].detach().unbind(1) for number in numbers]
     tokens = [inputs[f"teacher{number}_tokens"].detach() for number in numbers]
-    both = [method.mixed([teacher[:, k] for teacher in tokens]) for k in range(2)]
-    return Taught(vectors, both, inputs["attention_mask"].detach()[:, 1:])
+    both = [method.mix_teachers([teacher[:, k] for teacher in tokens]) for k in range(2)]
+    return TeacherOutputs(vectors, both, inputs["attention_mask"].detach()[:, 1:])
 
 
 @pytest.mark.parametrize("entry", entries("dalr", "dalr_total"))
 def test_the_public_code(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = tensors(entry)
     method = official(entry, inputs)
-    monkeypatch.setattr(method, "taught", lambda batch: passes(entry, inputs, method))
+    monkeypatch.setattr(method, "teacher_outputs", lambda batch: passes(entry, inputs, method))
     batch = PairBatch({}, {"image": inputs["image_feat"].detach()})
     total, terms = method.loss(batch, lambda tokens, views: inputs["cls"])
     assert set(terms) == {"text", "info", "cons", "cma", "rank", "ima", "g2l"}
@@ -208,7 +208,7 @@ def test_targets_carry_no_gradient(targets: str) -> None:
     method = built(targets=targets)
     given = batch(method).features
     raw, images = (
-        method.mixed([given["teacher1"], given["teacher2"]]),
+        method.mix_teachers([given["teacher1"], given["teacher2"]]),
         method.image_head(given["image"]),
     )
     similarities = method.similarities(
@@ -227,10 +227,10 @@ def test_the_public_codes_terms_in_training_use_one_pass_of_the_teachers() -> No
     """
     method = built("official", text="simcse")
     given = batch(method)
-    taught = method.taught(given)
-    assert taught.tokens[0].shape == (ROWS, LENGTH - 1, WIDTH)
-    torch.testing.assert_close(taught.tokens[0], given.features["tokens1"][:, 1:LENGTH])
-    assert taught.vectors[0][0] is taught.vectors[0][1] is given.features["teacher1"]
+    outputs = method.teacher_outputs(given)
+    assert outputs.tokens[0].shape == (ROWS, LENGTH - 1, WIDTH)
+    torch.testing.assert_close(outputs.tokens[0], given.features["tokens1"][:, 1:LENGTH])
+    assert outputs.vectors[0][0] is outputs.vectors[0][1] is given.features["teacher1"]
 
 
 @pytest.mark.parametrize("reading", ["paper", "official"])

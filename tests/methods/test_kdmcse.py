@@ -147,9 +147,9 @@ def test_negatives_are_filtered_by_the_scores_and_labels_asked_for(
     given = features()
     image, caption = given["image"] * torch.arange(1, 7).unsqueeze(1), given["caption"] * 0.5
     by = cosine if scores == "cosine" else lambda first, second: float(first @ second)
-    filtered = built(threshold=0.1, filter_scores=scores, filter_labels=labels).filtered(
-        image, caption
-    )
+    filtered = built(
+        threshold=0.1, filter_scores=scores, filter_labels=labels
+    ).find_false_negatives(image, caption)
     second = caption if labels == "captions" else image
     for drop, rows, others in ((filtered[0], caption, image), (filtered[1], second, caption)):
         alike = [[i != j and by(rows[i], others[j]) > 0.1 for j in range(6)] for i in range(6)]
