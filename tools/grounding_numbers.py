@@ -587,9 +587,7 @@ def draw_dev_curves(curves: Mapping[str, Row]) -> str:
     axis = {"values": [*range(len(steps))], "labelExpr": f"{labels}[datum.value]", "grid": False}
     x = look.encode_axis("x", "step", axis=axis)
     y = look.encode_axis("y", "dev score (STS-B)")
-    shown = look.encode_series(
-        [look.choose_series_look(at, name) for at, name in enumerate(curves)]
-    )
+    shown = look.encode_series(look.choose_looks(curves))
     return look.draw_picture(
         "Dev scores by step", look.join_panels([{"layer": [look.draw_curves(values, x, y, shown)]}])
     ).svg
@@ -765,7 +763,7 @@ def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
     labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
     x = look.encode_axis("x", axis, axis=labels)
     y = look.encode_axis("y", "Avg of 7 STS, Spearman x 100")
-    shown = look.encode_series([look.choose_series_look(at, name) for at, name in enumerate(both)])
+    shown = look.encode_series(look.choose_looks(both))
     return look.draw_picture(
         f"SimCSE and MCSE against {axis}",
         look.join_panels([{"layer": [look.draw_curves(values, x, y, shown)]}]),

@@ -254,13 +254,7 @@ def _write_site(
         pages.put(name, (TEMPLATES / name).read_bytes())
     pages.put("vega.js", make_vega_script().encode())
     for figure in drawn:
-        svg, pdf, png, data = figure.picture
-        for suffix, content in {
-            "svg": svg.encode(),
-            "pdf": pdf,
-            "png": png,
-            "csv": data.encode(),
-        }.items():
+        for suffix, content in figure.picture.files.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
     missing = find_controls_to_run(contents)
     box = describe_trust(contents, missing)

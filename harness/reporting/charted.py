@@ -55,10 +55,8 @@ class ChartFigure:
         """Write NAME.pdf, NAME.svg, NAME.png and NAME.csv into a folder; their paths."""
         out = Path(folder)
         out.mkdir(parents=True, exist_ok=True)
-        svg, pdf, png, data = draw_picture(self.title, self.spec)
-        contents = {"pdf": pdf, "svg": svg.encode(), "png": png, "csv": data.encode()}
         paths = []
-        for suffix, content in contents.items():
+        for suffix, content in draw_picture(self.title, self.spec).files.items():
             path = out / f"{self.name}.{suffix}"
             path.write_bytes(content)
             paths.append(path)
@@ -78,9 +76,10 @@ def find_chart(
     """
     known = []
     for plot in _list_plots(contents):
-        known.append(anchor(plot.key))
-        if known[-1] == name:
+        plot_name = anchor(plot.key)
+        if plot_name == name:
             return ChartFigure(name, plot.title, plot.text, make_paper_spec(plot, width))
+        known.append(plot_name)
     raise UserError(f"no figure '{name}'; {suggest(name, known)}")
 
 
@@ -88,10 +87,12 @@ def _list_plots(contents: Contents) -> Iterator[Plot]:
     """The charts of a report: of its questions, and of each profile at a glance, then its curves."""
     for page in QuestionsSection("questions", contents).pages:
         yield page.plot
+
     for profile in contents.profiles:
         tables = [table for table in contents.tables if table.profile == profile]
         runs = select_shown_runs(tables)
-        for listed in draw_glances(tables, read_unnamed_options(contents.frames, runs)).values():
-            yield from listed.plots
+        options = read_unnamed_options(contents.frames, runs)
+        for glance in draw_glances(tables, options).values():
+            yield from glance.plots
         for place in draw_curve_places(runs, contents.result):
             yield from place["plots"]

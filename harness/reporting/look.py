@@ -16,9 +16,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from xml.sax.saxutils import escape
 
 from harness.formatting import for_csv, visible
@@ -27,6 +26,7 @@ from harness.stats import Summary
 
 #: a Vega-Lite specification or a part of one
 ChartSpec = dict[str, Any]
+K = TypeVar("K")
 
 #: of charts: colours of the style sheet after the ink of the baseline, dashes, shapes, and the
 #: looks that differ
@@ -37,8 +37,11 @@ LOOKS = COLOURS * len(DASHES)
 INK = "var(--ink)"
 SOFT = "var(--soft)"
 GROUND = "var(--ground)"
-#: longest line of a name beside an axis, in characters
+#: longest line of a name beside an axis and of an axis's title, in characters
 LONGEST = 30
+LONGEST_TITLE = 28
+#: an axis of names, which needs no lines
+NO_LINES = {"domain": False, "ticks": False, "grid": False}
 #: of figures: colours, shapes and dashes of series, and the colours of lines and texts
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
@@ -75,13 +78,11 @@ _CONFIG: ChartSpec = {
     "axis": {
         **_PLAIN,
         **dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor"), BLACK),
-        **{
-            "gridColor": GRID,
-            "gridWidth": 0.5,
-            "domainWidth": 0.5,
-            "tickWidth": 0.5,
-            "tickSize": 3,
-        },
+        "gridColor": GRID,
+        "gridWidth": 0.5,
+        "domainWidth": 0.5,
+        "tickWidth": 0.5,
+        "tickSize": 3,
     },
     "title": {
         "fontSize": TEXT,
@@ -92,20 +93,16 @@ _CONFIG: ChartSpec = {
     },
     "legend": {
         **_PLAIN,
-        **{
-            "orient": "bottom",
-            "labelLimit": 195,
-            "labelColor": BLACK,
-            "symbolSize": 30,
-            "offset": 6,
-        },
-        **{
-            "titleColor": BLACK,
-            "titleLimit": 0,
-            "rowPadding": 1,
-            "columnPadding": 8,
-            "symbolStrokeWidth": 1,
-        },
+        "orient": "bottom",
+        "labelLimit": 195,
+        "labelColor": BLACK,
+        "symbolSize": 30,
+        "offset": 6,
+        "titleColor": BLACK,
+        "titleLimit": 0,
+        "rowPadding": 1,
+        "columnPadding": 8,
+        "symbolStrokeWidth": 1,
         "layout": {"bottom": {"direction": "vertical", "anchor": "start", "margin": 2}},
     },
     "concat": {"spacing": 10},
@@ -120,11 +117,13 @@ _ON_PAPER = {
     "good": PALETTE[0],
     "bad": PALETTE[1],
     **{f"c{at}": colour for at, colour in enumerate(PALETTE)},
-    **dict(zip((f"d{at}" for at in range(9)), _DIVERGING, strict=True)),
+    **{f"d{at}": colour for at, colour in enumerate(_DIVERGING)},
 }
 _STYLED = re.compile(r"var\(--([a-z0-9]+)\)")
 _ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
 _ID = re.compile(r'\bid="([^"]*)"')
+_WIDTH = re.compile(r'width="([\d.]+)"')
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _REFERENCE = re.compile(r'(\bid="|url\(#)([^")]*)')
 
 
@@ -188,6 +187,21 @@ def choose_series_look(index: int, name: str) -> Look:
     return Look(PALETTE[index % len(PALETTE)], STROKES[index % len(STROKES)], shape, name)
 
 
+def choose_looks(names: Iterable[str]) -> list[Look]:
+    """The looks of a figure's series, in the order of their names."""
+    return [choose_series_look(at, name) for at, name in enumerate(names)]
+
+
+def choose_counted_looks(
+    summaries: Mapping[K, Sequence[Summary]], names: Iterable[object]
+) -> dict[K, Look]:
+    """The look of each series by its key; its name in the legend has the seeds of its means."""
+    looks = {}
+    for at, (key, name) in enumerate(zip(summaries, names, strict=True)):
+        looks[key] = choose_series_look(at, f"{name} ({count_seeds(summaries[key])})")
+    return looks
+
+
 def encode_looks(
     field: str, names: Sequence[object], looks: Sequence[Look], legend: ChartSpec | None = None
 ) -> dict[str, ChartSpec]:
@@ -203,35 +217,32 @@ def encode_series(looks: Sequence[Look]) -> dict[str, ChartSpec]:
     """The encodings of a figure by `series`, with a legend of as many columns as a column of a
     paper has room for.
     """
-    legend: ChartSpec = {
-        "columns": _count_legend_columns([series.name for series in looks]),
-        "title": None,
-    }
-    legend["symbolOpacity"] = 1
-    return encode_looks("series", [visible(series.name) for series in looks], looks, legend)
+    names = [series.name for series in looks]
+    legend = {**_make_column_legend(names), "symbolOpacity": 1}
+    return encode_looks("series", list(map(visible, names)), looks, legend)
 
 
-def _count_legend_columns(names: Sequence[str]) -> int:
-    """The number of columns of a legend in a column of a paper."""
-    return max(
-        1, int(WIDTHS["column"] // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0)))
-    )
+def _make_column_legend(names: Sequence[str]) -> ChartSpec:
+    """A legend without a title, of as many columns as fit into a column of a paper."""
+    longest = max(map(len, names), default=0)
+    entry_width = LEGEND_MARK + 0.5 * TEXT * longest
+    columns = int(WIDTHS["column"] // entry_width)
+    return {"columns": max(1, columns), "title": None}
 
 
 def encode_variants(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
     """The encodings of a chart by a variant's number `v`."""
-    return encode_looks("v", [entry.number for entry in entries], [entry.look for entry in entries])
+    numbers = [entry.number for entry in entries]
+    return encode_looks("v", numbers, [entry.look for entry in entries])
 
 
 def make_data(values: Iterable[Mapping[str, object]], digits: int | None = None) -> ChartSpec:
     """The data of a specification or a layer; numbers are rounded to `digits`, to keep pages small."""
-    return {
-        "data": {
-            "values": [
-                {key: clean_value(value, digits) for key, value in row.items()} for row in values
-            ]
-        }
-    }
+    return {"data": {"values": [_clean_row(row, digits) for row in values]}}
+
+
+def _clean_row(row: Mapping[str, object], digits: int | None) -> dict[str, object]:
+    return {key: clean_value(value, digits) for key, value in row.items()}
 
 
 def clean_value(value: object, digits: int | None = DIGITS) -> object:
@@ -250,9 +261,16 @@ def read_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def encode_quantity(field: str, title: object, **more: object) -> ChartSpec:
+def encode_quantity(field: str, **more: object) -> ChartSpec:
     """The encoding of a field of numbers."""
-    return {"field": field, "type": "quantitative", "title": title, **more}
+    return {"field": field, "type": "quantitative", **more}
+
+
+def encode_interval(
+    channel: str, axis: ChartSpec, low: str = "lo", high: str = "hi"
+) -> dict[str, ChartSpec]:
+    """The encodings of a bar on the axis of a channel, x or y, from one field to another."""
+    return {channel: {**axis, "field": low}, f"{channel}2": {"field": high}}
 
 
 def encode_nominal(field: str, **more: object) -> ChartSpec:
@@ -265,14 +283,21 @@ def make_layer(mark: str, encoding: Mapping[str, object], **shown: object) -> Ch
     return {"mark": {"type": mark, **shown}, "encoding": encoding}
 
 
+def make_data_layer(
+    values: Iterable[Mapping[str, object]],
+    mark: str,
+    encoding: Mapping[str, object],
+    **shown: object,
+) -> ChartSpec:
+    """A layer of marks that has data of its own."""
+    return {**make_data(values), **make_layer(mark, encoding, **shown)}
+
+
 def encode_axis(field: str, title: str, **more: object) -> ChartSpec:
     """The encoding of a numeric axis that need not begin at 0."""
-    return (
-        encode_quantity(
-            field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8}
-        )
-        | more
-    )
+    lines = textwrap.wrap(visible(title), LONGEST_TITLE)
+    axis = encode_quantity(field, title=lines, scale={"zero": False, "padding": 8})
+    return {**axis, **more}
 
 
 def encode_names(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
@@ -282,17 +307,13 @@ def encode_names(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]
     Rows are the numbers `i` of the data.
     """
     lines = [wrap_name(name) for name in names]
-    axis = {
-        "title": None,
-        "labelExpr": "names[datum.value]",
-        "labelLimit": 0,
-        "domain": False,
-        "ticks": False,
-    }
-    row = encode_nominal(
-        "i", sort=None, scale={"domain": list(range(len(names)))}, axis=axis | {"grid": False}
-    )
-    return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
+    most_lines = max(map(len, lines))
+    row_height = 13 + 12 * most_lines
+
+    labels = {"title": None, "labelExpr": "names[datum.value]", "labelLimit": 0, **NO_LINES}
+    rows = {"domain": list(range(len(names)))}
+    row = encode_nominal("i", sort=None, scale=rows, axis=labels)
+    return row, len(names) * row_height, [{"name": "names", "value": lines}]
 
 
 def wrap_name(name: str) -> list[str]:
@@ -305,9 +326,8 @@ def encode_by_name(
     field: str, names: Iterable[object], values: Iterable[object], legend: ChartSpec | None = None
 ) -> ChartSpec:
     """The encoding of colour, dash or shape with a value for each name that the field has."""
-    return encode_nominal(
-        field, legend=legend, scale={"domain": list(names), "range": list(values)}
-    )
+    scale = {"domain": list(names), "range": list(values)}
+    return encode_nominal(field, legend=legend, scale=scale)
 
 
 #: the ends of an upright line across a panel, whatever places the panel has
@@ -315,8 +335,8 @@ UPRIGHT: ChartSpec = {"y": {"value": 0}, "y2": {"value": "height"}}
 
 
 def draw_line(encoding: ChartSpec, **shown: object) -> ChartSpec:
-    """The layer of a straight line across a panel."""
-    return {**make_data([{}]), **make_layer("rule", encoding, **{"color": INK, **shown})}
+    """The layer of a straight line across a panel, in ink unless `shown` says otherwise."""
+    return make_data_layer([{}], "rule", encoding, **{"color": INK, **shown})
 
 
 def draw_bars_and_line(
@@ -325,22 +345,25 @@ def draw_bars_and_line(
     """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more`
     encodings.
     """
+    line = {"y": y, "strokeDash": by["strokeDash"]}
+    point = {"y": y, "shape": by["shape"], **more}
     return [
-        make_layer("rule", {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}, strokeWidth=1.5),
-        make_layer("line", {"y": y, "strokeDash": by["strokeDash"]}, strokeWidth=width),
-        make_layer(
-            "point", {"y": y, "shape": by["shape"], **more}, filled=True, size=size, opacity=1
-        ),
+        make_layer("rule", encode_interval("y", y), strokeWidth=1.5),
+        make_layer("line", line, strokeWidth=width),
+        make_layer("point", point, filled=True, size=size, opacity=1),
     ]
 
 
 def make_hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
     """The parameters with the hidden variants and their names, and the transforms that apply them."""
-    names: list[str] = [""] * (1 + max((entry.number for entry in entries), default=0))
+    hidden = [entry.number for entry in entries if entry.hidden]
+    last = max((entry.number for entry in entries), default=0)
+    names = [""] * (last + 1)
     for entry in entries:
         names[entry.number] = visible(str(entry.name))
+
     params: list[ChartSpec] = [
-        {"name": "hidden", "value": [entry.number for entry in entries if entry.hidden]},
+        {"name": "hidden", "value": hidden},
         {"name": "names", "value": names},
     ]
     transforms = [
@@ -352,9 +375,14 @@ def make_hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartS
 
 def make_tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
     """The lines of a tooltip: field, heading, and the format of a number."""
-    kinds = {2: "nominal", 3: "quantitative"}
-    keys = ("field", "title", "format")
-    return [{**dict(zip(keys, line, strict=False)), "type": kinds[len(line)]} for line in fields]
+    lines: list[ChartSpec] = []
+    for field, title, *number_format in fields:
+        line: ChartSpec = {"field": field, "title": title}
+        if number_format:
+            line["format"] = number_format[0]
+        line["type"] = "quantitative" if number_format else "nominal"
+        lines.append(line)
+    return lines
 
 
 def make_curve_point(
@@ -385,15 +413,18 @@ def draw_lines(channel: str, lines: Sequence[LineAcross], colour: str = PRINTED)
     """Lines across a panel at places on the axis `channel`, with a legend of their names; none
     without any.
     """
+    if not lines:
+        return []
+
     names = list(dict.fromkeys(visible(line.name) for line in lines))
+    # each dash is longer than the one before
     dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
-    stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
-    dash = encode_by_name(
-        "line", names, dashes, {"columns": _count_legend_columns(names), "title": None, **stroke}
-    )
-    encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
-    rows = make_data({"at": line.at, "line": line.name, **line.source} for line in lines)
-    return [{**rows, **make_layer("rule", encoding, color=colour)}] if lines else []
+    symbol = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
+    dash = encode_by_name("line", names, dashes, {**_make_column_legend(names), **symbol})
+
+    encoding = {channel: encode_quantity("at"), "strokeDash": dash}
+    rows = [{"at": line.at, "line": line.name, **line.source} for line in lines]
+    return [make_data_layer(rows, "rule", encoding, color=colour)]
 
 
 def draw_curves(
@@ -410,20 +441,25 @@ def join_panels(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpe
 
     `share` gives all of them one vertical scale.
     """
-    apart = {
-        "resolve": {"scale": {"strokeDash": "independent"}}
-    }  # lines across have dashes and names of their own
+    # lines across have dashes and names of their own
+    apart = {"resolve": {"scale": {"strokeDash": "independent"}}}
     if len(panels) == 1:
         fitted = {"autosize": {"type": "fit", "contains": "padding"}, "width": WIDTHS["column"]}
         return {**fitted, "height": PANEL_HEIGHT, **panels[0], **apart}
-    params = [
-        param for panel in panels for param in panel.get("params", ())
-    ]  # allowed at the top level only
+
     columns = 3 if len(panels) == 3 else 2
-    sized = {"width": WIDTHS["page"] / columns - AXIS, "height": 0.6 * PANEL_HEIGHT}
-    resolve = {"resolve": {"scale": {"y": "shared"}}} if share else {}
-    placed = [{**panel, **sized, **apart, "params": []} for panel in panels]
-    return {"concat": placed, "columns": columns, "params": params, **resolve}
+    size = {"width": WIDTHS["page"] / columns - AXIS, "height": 0.6 * PANEL_HEIGHT}
+    params: list[ChartSpec] = []
+    placed = []
+    for panel in panels:
+        # params are allowed at the top level only
+        params += panel.get("params", ())
+        placed.append({**panel, **size, **apart, "params": []})
+
+    joined: ChartSpec = {"concat": placed, "columns": columns, "params": params}
+    if share:
+        joined["resolve"] = {"scale": {"y": "shared"}}
+    return joined
 
 
 def count_seeds(summaries: Iterable[Summary]) -> str:
@@ -443,9 +479,12 @@ def make_paper_spec(plot: Plot, width: str = "page") -> ChartSpec:
     """
     text = _STYLED.sub(lambda name: _ON_PAPER[name[1]], json.dumps(plot.spec))
     figure: ChartSpec = json.loads(text)
-    other = "wide" if width == "column" else "narrow"
+
+    other_width = "wide" if width == "column" else "narrow"
     layers = figure.get("layer", [])
-    figure["layer"] = [part for part in layers if not part.get("name", "").startswith(other)]
+    figure["layer"] = [
+        layer for layer in layers if not layer.get("name", "").startswith(other_width)
+    ]
     if plot.legend:
         _add_legend(figure)
     figure |= {"width": WIDTHS[width], "autosize": {"type": "fit-x", "contains": "padding"}}
@@ -456,15 +495,14 @@ def _add_legend(part: Any) -> None:
     """Give the colours of variants, which a page explains beside its chart, a legend with their
     names.
     """
-    if isinstance(part, list):
-        for inner in part:
-            _add_legend(inner)
-    if not isinstance(part, dict):
-        return
-    colour = part.get("color")
-    if isinstance(colour, dict) and colour.get("field") == "v":
-        colour["legend"] = {"title": None, "labelExpr": "names[datum.value]", "columns": 2}
-    for inner in part.values():
+    inner_parts = part if isinstance(part, list) else []
+    if isinstance(part, dict):
+        colour = part.get("color")
+        if isinstance(colour, dict) and colour.get("field") == "v":
+            colour["legend"] = {"title": None, "labelExpr": "names[datum.value]", "columns": 2}
+        inner_parts = list(part.values())
+
+    for inner in inner_parts:
         _add_legend(inner)
 
 
@@ -476,6 +514,16 @@ class Picture(NamedTuple):
     png: bytes = b""
     data: str = ""
 
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The content of each of its files by suffix."""
+        return {
+            "pdf": self.pdf,
+            "svg": self.svg.encode(),
+            "png": self.png,
+            "csv": self.data.encode(),
+        }
+
 
 def draw_picture(title: str, spec: ChartSpec) -> Picture:
     """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG
@@ -483,37 +531,39 @@ def draw_picture(title: str, spec: ChartSpec) -> Picture:
     """
     import vl_convert
 
-    whole: ChartSpec = {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "background": "white",
-    } | spec
-    rendered = partial(vl_convert.vegalite_to_svg, vl_version="6.4")
-    svg = rendered({**whole, "config": _CONFIG, "padding": 2})
-    if panels := spec.get("concat"):  # their width without axes, which is not known before
-        more = (WIDTHS["page"] - float(re.findall(r'width="([\d.]+)"', svg)[0])) / min(
-            spec["columns"], len(panels)
-        )
-        whole["concat"] = [panel | {"width": panel["width"] + more} for panel in panels]
-        svg = rendered({**whole, "config": _CONFIG, "padding": 2})
+    svg = _render(spec)
+    panels = spec.get("concat")
+    if panels:
+        # the width of the axes is known only now; the panels get what is left of the page
+        width = float(_WIDTH.findall(svg)[0])
+        more = (WIDTHS["page"] - width) / min(spec["columns"], len(panels))
+        wider = [{**panel, "width": panel["width"] + more} for panel in panels]
+        svg = _render({**spec, "concat": wider})
+
     head, end, rest = _replace_ids(svg).partition(">")
     titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
     png = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
     return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, make_data_table(spec))
 
 
+def _render(spec: ChartSpec) -> str:
+    """A specification as SVG, in the look of figures."""
+    import vl_convert
+
+    whole = {"$schema": _SCHEMA, "background": "white", **spec, "config": _CONFIG, "padding": 2}
+    svg: str = vl_convert.vegalite_to_svg(whole, vl_version="6.4")
+    return svg
+
+
 def make_data_table(spec: ChartSpec) -> str:
     """The data of a figure as CSV, row by row of its panels and layers."""
     import pandas
 
-    panels = [
-        (panel.get("title", ""), row)
-        for panel in spec.get("concat", [spec])
-        for row in _list_data_rows(panel)
-    ]
-    rows = [
-        {"panel": title} | {key: for_csv(value) for key, value in row.items()}
-        for title, row in panels
-    ]
+    rows: list[dict[str, object]] = []
+    for panel in spec.get("concat", [spec]):
+        for row in _list_data_rows(panel):
+            texts = {key: for_csv(value) for key, value in row.items()}
+            rows.append({"panel": panel.get("title", ""), **texts})
     return pandas.DataFrame(rows, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
@@ -525,5 +575,6 @@ def _list_data_rows(part: ChartSpec) -> Iterator[Mapping[str, object]]:
 
 def _replace_ids(svg: str) -> str:
     """An SVG whose ids are counted from 0: Vega counts those of all figures of a process."""
-    ids = {name: f"id{at}" for at, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
+    names = dict.fromkeys(_ID.findall(svg))
+    ids = {name: f"id{at}" for at, name in enumerate(names)}
     return _REFERENCE.sub(lambda match: match[1] + ids.get(match[2], match[2]), svg)

@@ -285,8 +285,8 @@ def _make_curve_spec(
         "height": HEIGHT,
         "description": f"{y_label} against {X_LABEL}",
         "encoding": {
-            "x": look.encode_quantity("x", X_LABEL, axis={"grid": False, "tickCount": 5}),
-            "y": look.encode_quantity("y", y_label, scale={"zero": False}),
+            "x": look.encode_quantity("x", title=X_LABEL, axis={"grid": False, "tickCount": 5}),
+            "y": look.encode_quantity("y", title=y_label, scale={"zero": False}),
             "color": by["color"],
         },
         "layer": [

@@ -133,7 +133,7 @@ def _draw_gain_points(axis: list[str], forest: Forest) -> look.ChartSpec:
         ("test", "test"),
     )
     fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": look.GROUND}
-    x = look.encode_quantity("x", axis, scale=scale, axis=_TICKS)
+    x = look.encode_quantity("x", title=axis, scale=scale, axis=_TICKS)
     encoding = {"x": x, "stroke": _COLOUR, "fill": fill, "tooltip": lines}
     return look.make_layer("point", encoding, size=80, strokeWidth=2, opacity=1)
 
@@ -459,8 +459,8 @@ def _make_sweep_spec(
     axis: look.ChartSpec = {"grid": False}
     if len(values) <= 8:
         axis["values"] = values
-    x = look.encode_quantity("x", name, scale=choose_scale(values), axis=axis)
-    y = look.encode_quantity("y", score, scale={"zero": False})
+    x = look.encode_quantity("x", title=name, scale=choose_scale(values), axis=axis)
+    y = look.encode_quantity("y", title=score, scale={"zero": False})
     lines = look.make_tooltip(
         ("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation")
     )

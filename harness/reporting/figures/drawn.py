@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 from harness.errors import PlugInError
 from harness.formatting import count_of
@@ -15,7 +16,7 @@ from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import FigureSpec, list_pairs
 from harness.registry import convert_errors, get_instance
 from harness.reporting.contents import Contents
-from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
+from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.look import Picture, draw_picture
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import group_rows, select_profile_runs
@@ -61,8 +62,10 @@ class Material:
 
     @cached_property
     def _rows(self) -> Mapping[Label, Mapping[str, Row]]:
-        specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
-        variants = {variant for spec in specs for variant in spec.variants}
+        variants: set[str] = set()
+        for paper in self.contents.papers:
+            for spec in paper.figures.values():
+                variants.update(spec.variants)
         frames = select_profile_runs(self.contents.frames, self.profile, variants)
         return group_rows(frames, frames.scores, frames.parts)
 
@@ -71,91 +74,99 @@ class Material:
         spec = paper.figures[name]
         data = self.data(paper, name)
         key, title = name_printed(paper, name, spec.title, self.profile)
-        blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
+        figure = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
-            blank = replace(
-                blank, commands=tuple(self._commands(f"{paper.name}:{name}", data, kind.suites))
-            )
+            commands = tuple(self._list_commands(f"{paper.name}:{name}", data, kind.suites))
+            figure = replace(figure, commands=commands)
             if not data.runs:
-                return replace(blank, empty=f"no run of profile {self.profile} yet")
+                return replace(figure, empty=f"no run of profile {self.profile} yet")
             with convert_errors("figure kind", spec.kind, "cannot draw"):
                 drawing = kind.draw(data)
                 if isinstance(drawing, str):
-                    return replace(blank, empty=drawing)
+                    return replace(figure, empty=drawing)
                 picture = draw_picture(title, drawing.spec)
         except PlugInError as error:
-            return replace(blank, empty=str(error))
-        runs = "; ".join(
-            f"{run.label.name} / {run.label.place} ({count_of(len(run.rows[spec.suite].seeds), 'seed')})"
-            for run in drawing.runs
-        )
-        end = (
-            spec.note
-            if self.is_paper
-            else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
-        )
-        caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
-        return replace(blank, caption=caption, picture=picture)
+            return replace(figure, empty=str(error))
+        return replace(figure, caption=self._make_caption(spec, drawing), picture=picture)
+
+    def _make_caption(self, spec: FigureSpec, drawing: Drawing) -> str:
+        """What is drawn, the runs with their seeds, and how this compares with the paper."""
+        runs = []
+        for run in drawing.runs:
+            seeds = count_of(len(run.rows[spec.suite].seeds), "seed")
+            runs.append(f"{run.label.name} / {run.label.place} ({seeds})")
+
+        end = f"Drawn like the paper's figure ({spec.title}); not comparable with it."
+        if self.is_paper:
+            end = spec.note
+        return f"{drawing.text} Runs of profile {self.profile}: {'; '.join(runs)}. {end}"
 
     def data(self, paper: Paper, name: str) -> FigureData:
+        """What a figure of a paper is drawn from."""
         spec = paper.figures[name]
-        runs = list(self._runs(spec))
+        runs = list(self._list_runs(spec))
         alike = [
             other
             for other, figure in paper.figures.items()
             if (figure.kind, figure.metric) == (spec.kind, spec.metric)
         ]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
-        if not self.is_paper:
-            tasks = (column.task for run in runs for column in run.rows[spec.suite].cells)
-            return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
-        published = self.contents.published
-        numbers = {
+        if self.is_paper:
+            return replace(data, is_paper=True, printed=self._list_printed(paper, name))
+
+        tasks = (column.task for run in runs for column in run.rows[spec.suite].cells)
+        first_task = next((task for task in tasks if task != AVERAGE), "")
+        return replace(data, task=first_task)
+
+    def _list_printed(self, paper: Paper, name: str) -> list[tuple[str, float]]:
+        """The printed numbers that a figure's file asks for, with their names."""
+        number_of_task = {
             key.task: number.value
-            for key, number in published.items()
+            for key, number in self.contents.published.items()
             if key[:2] == (paper.name, name)
         }
-        printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
-        return replace(data, is_paper=True, printed=printed)
+        printed = paper.figures[name].printed
+        return [
+            (text, number_of_task[task]) for task, text in printed.items() if task in number_of_task
+        ]
 
-    def _commands(self, figure: str, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
+    def _list_commands(self, figure: str, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
         """The command for the missing runs. `suites` are evaluated in addition to the figure's own."""
         spec = data.spec
         run = self.contents.commands.run
-        if not self.is_paper:
-            suites = list(dict.fromkeys([*suites, spec.suite]))
-            drawn_variants = {run.label.variant for run in data.runs}
-            missing = [variant for variant in spec.variants if variant not in drawn_variants]
-            if missing:
-                yield run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
+        if self.is_paper:
+            seeds = {run.label: len(run.rows[spec.suite].seeds) for run in data.runs}
+            if any(seeds.get(label, 0) < spec.seeds for label in self._list_labels(spec)):
+                yield run(profile=self.profile, figure=figure)
             return
-        seeds = {run.label: len(run.rows[spec.suite].seeds) for run in data.runs}
-        if any(seeds.get(label, 0) < spec.seeds for label in self._labels(spec)):
-            yield run(profile=self.profile, figure=figure)
 
-    def _labels(self, spec: FigureSpec) -> list[Label]:
+        drawn_variants = {run.label.variant for run in data.runs}
+        missing = [variant for variant in spec.variants if variant not in drawn_variants]
+        if missing:
+            suites = list(dict.fromkeys([*suites, spec.suite]))
+            yield run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
+
+    def _list_labels(self, spec: FigureSpec) -> list[Label]:
         """The labels of a figure's runs; in another profile, its variants in every setting and
         encoder with runs.
         """
         if self.is_paper:
-            return [
-                Label(self.profile, *pair, encoder, "")
-                for encoder in spec.encoders
-                for pair in list_pairs(spec)
-            ]
-        pairs = sorted(
-            {(label.setting, label.encoder) for label in self._rows if label.setting != UNTRAINED}
-        )
-        return [
-            Label(self.profile, variant, *where, "") for where in pairs for variant in spec.variants
-        ]
+            pairs = product(spec.encoders, list_pairs(spec))
+            return [Label(self.profile, *pair, encoder, "") for encoder, pair in pairs]
 
-    def _runs(self, spec: FigureSpec) -> Iterator[FigureRun]:
+        places = {(label.setting, label.encoder) for label in self._rows}
+        trained = sorted(place for place in places if place[0] != UNTRAINED)
+        rows = product(trained, spec.variants)
+        return [Label(self.profile, variant, *place, "") for place, variant in rows]
+
+    def _list_runs(self, spec: FigureSpec) -> Iterator[FigureRun]:
         """The runs that a figure's suite has scores of; without those whose first result's file is
         damaged.
         """
-        for label in self._labels(spec):
+        for label in self._list_labels(spec):
             rows = self._rows.get(label, {})
-            if spec.suite in rows and (result := self.contents.result_of(rows[spec.suite])):
+            row = rows.get(spec.suite)
+            result = self.contents.result_of(row) if row else None
+            if result:
                 yield FigureRun(label, rows, result, self.contents.arrays)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
@@ -125,18 +126,15 @@ class FigureData:
         return self.metrics.get(suite, {}).get(name) or Metric(name)
 
     def with_arrays(self, what: str, space: str = "") -> tuple[str, list[FigureRun]]:
-        """The runs that have an array, and the task it belongs to.
+        """The task that an array belongs to, and the runs that have it.
 
-        This is the task of the paper's file, or the first task with such an array in another
-        profile.
+        The task is that of the paper's file, or the first with such an array in another profile.
         """
-        here = (
-            name.task
-            for run in self.runs
-            for name in run.arrays
-            if (name.what, name.space) == (what, space)
-        )
-        task = self.spec.task if self.is_paper else next(here, self.spec.task)
+        task = self.spec.task
+        if not self.is_paper:
+            names = chain.from_iterable(run.arrays for run in self.runs)
+            tasks = (name.task for name in names if (name.what, name.space) == (what, space))
+            task = next(tasks, task)
         return task, [run for run in self.runs if ArrayName(task, what, space) in run.arrays]
 
 

@@ -93,29 +93,48 @@ def draw_data_scale(data: FigureData) -> Drawing | str:
         return "no run on a part or a noisy copy of a setting yet"
 
     panels = [_make_scale_panel(axis, runs, data) for axis in axes]
-    varied = {axis.setting for axis in axes}
-    constants = [run for run in runs if parse_setting(run.label.setting).name not in varied]
-    drawn_labels = list(dict.fromkeys(label for panel in panels for label in panel.curves))
-    names = dict(zip(drawn_labels, _name_curves(drawn_labels), strict=True))
-    entries = _choose_curve_looks(
-        [(names[label], points) for panel in panels for label, points in panel.curves.items()]
-    )
-    titles = _name_panels(panels)
-    specs = [
-        _draw_scale_panel(at, title, panel, names, entries, constants, data)
-        for at, (title, panel) in enumerate(zip(titles, panels, strict=True))
+    varied_settings = {axis.setting for axis in axes}
+    constants = [
+        run for run in runs if parse_setting(run.label.setting).name not in varied_settings
     ]
+
+    labels: dict[Label, None] = {}
+    for panel in panels:
+        labels |= dict.fromkeys(panel.curves)
+    names = dict(zip(labels, _name_curves(list(labels)), strict=True))
+
+    curves: dict[str, list[CurvePoint]] = {}
+    for panel in panels:
+        for label, points in panel.curves.items():
+            curves.setdefault(names[label], []).extend(points)
+    looks = _choose_curve_looks(curves)
+
+    titles = _name_panels(panels)
+    specs = []
+    for at, (title, panel) in enumerate(zip(titles, panels, strict=True)):
+        across = [run for run in constants if run.label.encoder == panel.axis.encoder]
+        specs.append(_draw_scale_panel(at, title, panel, names, looks, across, data))
+
     text = (
         f"{name_suite(data.spec.suite)} average, mean ± SD over seeds. "
         "The values on the axis are evenly spaced."
     )
-    on_curves = [
-        point.run for panel in panels for points in panel.curves.values() for point in points
-    ]
+    drawn_runs = _list_drawn_runs(panels, constants)
+    return Drawing(look.join_panels(specs, share=True), text, drawn_runs)
+
+
+def _list_drawn_runs(
+    panels: Sequence[ScalePanel], constants: Sequence[FigureRun]
+) -> list[FigureRun]:
+    """The runs on curves, then those of horizontal lines in any panel."""
+    runs: dict[Label, FigureRun] = {}
+    for panel in panels:
+        for points in panel.curves.values():
+            runs |= {point.run.label: point.run for point in points}
+
     encoders = {panel.axis.encoder for panel in panels}
-    across = [run for run in constants if run.label.encoder in encoders]
-    drawn_runs = {run.label: run for run in (*on_curves, *across)}
-    return Drawing(look.join_panels(specs, share=True), text, list(drawn_runs.values()))
+    runs |= {run.label: run for run in constants if run.label.encoder in encoders}
+    return list(runs.values())
 
 
 def _name_panels(panels: Sequence[ScalePanel]) -> list[str]:
@@ -141,14 +160,15 @@ def _make_scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureDa
     The setting without options comes first as `unchanged`, or last as `all` if an option takes a part of
     the data.
     """
-    on_axis = [run for run in runs if _find_axis(run) == axis]
-    values = {run.label.setting: dict(parse_setting(run.label.setting).options) for run in on_axis}
+    runs_of_encoder = [run for run in runs if run.label.encoder == axis.encoder]
+    on_axis = [run.label.setting for run in runs_of_encoder if _find_axis(run) == axis]
+    values = {setting: dict(parse_setting(setting).options) for setting in on_axis}
     fixed = _find_fixed_options(axis, list(values.values()))
     varying = [option for option in axis.options if option not in fixed]
     settings = sorted(values, key=lambda setting: _rank_level(values[setting], varying))
-    texts = [", ".join(values[setting][option] for option in varying) for setting in settings]
+    texts = [_name_level(values[setting], varying) for setting in settings]
 
-    run_settings = {run.label.setting for run in runs if run.label.encoder == axis.encoder}
+    run_settings = {run.label.setting for run in runs_of_encoder}
     whole = str(Variant.make(axis.setting, fixed))
     takes_part = any(option in PARTS for option in varying)
     if not takes_part and whole not in run_settings:
@@ -161,55 +181,76 @@ def _make_scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureDa
         settings.insert(0, whole)
         texts.insert(0, "unchanged")
 
+    curves = _collect_curves(settings, runs_of_encoder, data.average)
+    return ScalePanel(axis, fixed, texts, _find_numbers(texts), curves)
+
+
+def _collect_curves(
+    settings: Sequence[str], runs: Sequence[FigureRun], score: Score
+) -> dict[Label, list[CurvePoint]]:
+    """The points of each variant, at the places of the settings of its runs."""
     curves: dict[Label, list[CurvePoint]] = {}
     for place, setting in enumerate(settings):
         for run in runs:
-            summary = run.summary(data.average)
-            if summary and (run.label.setting, run.label.encoder) == (setting, axis.encoder):
-                line = run.label._replace(setting="", encoder="")
-                curves.setdefault(line, []).append(CurvePoint(float(place), run, summary))
-    numbers = {
-        value: float(place)
-        for place, text in enumerate(texts)
-        if (value := look.read_number(text.partition(",")[0])) is not None
-    }
-    return ScalePanel(axis, fixed, texts, numbers, curves)
+            summary = run.summary(score)
+            if summary and run.label.setting == setting:
+                point = CurvePoint(float(place), run, summary)
+                curves.setdefault(_remove_place(run.label), []).append(point)
+    return curves
+
+
+def _find_numbers(texts: Sequence[str]) -> dict[float, float]:
+    """The places of levels by the first number in their texts, without levels that have none."""
+    places = {}
+    for place, text in enumerate(texts):
+        value = look.read_number(text.partition(",")[0])
+        if value is not None:
+            places[value] = float(place)
+    return places
 
 
 def _find_fixed_options(axis: ScaleAxis, levels: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The options with one value at all levels, of which there are several."""
+    fixed: dict[str, str] = {}
     if len(levels) == 1:
-        return {}
-    first = levels[0]
-    return {
-        option: first[option]
-        for option in axis.options
-        if all(level[option] == first[option] for level in levels)
-    }
+        return fixed
+    for option in axis.options:
+        values = {level[option] for level in levels}
+        if len(values) == 1:
+            fixed[option] = levels[0][option]
+    return fixed
+
+
+def _name_level(options: Mapping[str, str], varying: Sequence[str]) -> str:
+    return ", ".join(options[option] for option in varying)
 
 
 def _rank_level(options: Mapping[str, str], varying: Sequence[str]) -> list[tuple[object, ...]]:
     """The order of a level: numbers by size before other texts, option by option."""
-    numbers = {option: look.read_number(options[option]) for option in varying}
-    return [
-        (numbers[option] is None, numbers[option] or 0.0, options[option]) for option in varying
-    ]
+    ranks: list[tuple[object, ...]] = []
+    for option in varying:
+        text = options[option]
+        number = look.read_number(text)
+        ranks.append((number is None, number or 0.0, text))
+    return ranks
+
+
+def _remove_place(label: Label) -> Label:
+    """The label of a variant wherever it was trained."""
+    return label._replace(setting="", encoder="")
 
 
 def _name_curves(labels: Sequence[Label]) -> list[str]:
     """The names of curves that their panel's title does not tell apart."""
-    return name_labels([label._replace(setting="", encoder="") for label in labels])
+    return name_labels(list(map(_remove_place, labels)))
 
 
-def _choose_curve_looks(curves: Iterable[tuple[str, Sequence[CurvePoint]]]) -> dict[str, look.Look]:
+def _choose_curve_looks(curves: Curves) -> dict[str, look.Look]:
     """The look of each curve, whose name in the legend has the seeds of all its points."""
-    summaries: dict[str, list[Summary]] = {}
-    for name, points in curves:
-        summaries.setdefault(name, []).extend(point.summary for point in points)
-    return {
-        name: look.choose_series_look(at, f"{name} ({look.count_seeds(summaries[name])})")
-        for at, name in enumerate(summaries)
-    }
+    summaries = {}
+    for name, points in curves.items():
+        summaries[name] = [point.summary for point in points]
+    return look.choose_counted_looks(summaries, curves)
 
 
 def _draw_scale_panel(
@@ -217,8 +258,8 @@ def _draw_scale_panel(
     title: str,
     panel: ScalePanel,
     names: Mapping[Label, str],
-    entries: Mapping[str, look.Look],
-    constants: Sequence[FigureRun],
+    looks: Mapping[str, look.Look],
+    across: Sequence[FigureRun],
     data: FigureData,
 ) -> look.ChartSpec:
     """One panel, whose places on the axis have the texts of its levels."""
@@ -228,58 +269,61 @@ def _draw_scale_panel(
         "grid": False,
     }
     x = look.encode_axis("x", panel.axis_title, axis=labels)
-    printed = [
-        (name, value, panel.numbers[value])
+    curves = {names[label]: points for label, points in panel.curves.items()}
+    marks = [
+        _make_printed_mark(name, value, panel.numbers[value])
         for name, value in data.printed
         if value in panel.numbers
     ]
-    curves = {names[label]: points for label, points in panel.curves.items()}
-    across = [run for run in constants if run.label.encoder == panel.axis.encoder]
     return {
         "title": title,
         "params": [{"name": f"levels{at}", "value": list(panel.levels)}],
-        "layer": _draw_curve_layers(curves, across, data, entries, x, printed),
+        "layer": _draw_curve_layers(curves, across, data, looks, x, marks),
     }
+
+
+def _make_printed_mark(name: str, value: float, place: float) -> look.LineAcross:
+    """The line of a printed value at its place on an axis."""
+    return look.LineAcross(f"printed: {name}, {value:g}", place)
 
 
 def _draw_curve_layers(
     curves: Curves,
     constants: Sequence[FigureRun],
     data: FigureData,
-    entries: Mapping[str, look.Look],
+    looks: Mapping[str, look.Look],
     x: look.ChartSpec,
-    printed: Sequence[tuple[str, float, float]],
+    marks: Sequence[look.LineAcross],
 ) -> list[look.ChartSpec]:
-    """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
-    points = [
-        look.make_curve_point(
-            entries[name].name, point.x, point.summary, source=point.run.source(data.average)
-        )
-        for name, curve in curves.items()
-        for point in curve
-    ]
+    """Curves, constants as horizontal lines, and marks of printed values as vertical ones."""
+    points = []
+    for name, curve in curves.items():
+        for point in curve:
+            source = point.run.source(data.average)
+            points.append(look.make_curve_point(looks[name].name, point.x, point.summary, source))
+
     lines = []
     for run, name in zip(constants, _name_constants(constants), strict=True):
-        if summary := run.summary(data.average):
+        summary = run.summary(data.average)
+        if summary:
             source = {"n": summary.n, **run.source(data.average)}
             text = f"{name} ({look.count_seeds([summary])})"
             lines.append(look.LineAcross(text, summary.mean, source))
-    marks = [look.LineAcross(f"printed: {name}, {value:g}", at) for name, value, at in printed]
+
     unit = data.metric(data.spec.suite, data.spec.metric).title
     y = look.encode_axis("y", f"{name_suite(data.spec.suite)} average, {unit}")
-    looks = look.encode_series(list(entries.values()))
+    by = look.encode_series(list(looks.values()))
     return [
         *look.draw_lines("y", lines, look.BLACK),
         *look.draw_lines("x", marks),
-        look.draw_curves(points, x, y, looks),
+        look.draw_curves(points, x, y, by),
     ]
 
 
 def _name_constants(runs: Sequence[FigureRun]) -> list[str]:
     """The names of horizontal lines, with their settings, which are not those of the panel."""
-    labels = [run.label for run in runs]
-    variants = name_labels([label._replace(setting="", encoder="") for label in labels])
-    return [f"{name} / {label.setting}" for name, label in zip(variants, labels, strict=True)]
+    variants = _name_curves([run.label for run in runs])
+    return [f"{name} / {run.label.setting}" for name, run in zip(variants, runs, strict=True)]
 
 
 def draw_margin_sweep(data: FigureData) -> Drawing | str:
@@ -287,35 +331,37 @@ def draw_margin_sweep(data: FigureData) -> Drawing | str:
 
     A curve's method has the options that its variants share.
     """
-    option = next(
-        (name for text in data.spec.variants for name, _ in Variant.parse(text).options), ""
-    )
+    option = _find_first_option(data.spec.variants)
     by_label: dict[Label, list[CurvePoint]] = {}
     for run in data.runs:
         summary = run.summary(data.average)
         x = _read_option(run, option)
         if summary is not None and x is not None:
-            by_label.setdefault(_remove_option(run.label, option), []).append(
-                CurvePoint(x, run, summary)
-            )
+            points = by_label.setdefault(_remove_option(run.label, option), [])
+            points.append(CurvePoint(x, run, summary))
     if not any(len(points) > 1 for points in by_label.values()):
         return f"fewer than two values of {option} run in any setting yet"
 
-    curves = {
-        name: sorted(points, key=lambda point: point.x)
-        for name, points in zip(name_labels([*by_label]), by_label.values(), strict=True)
-    }
-    printed = [(name, value, value) for name, value in data.printed]
-    x_axis = look.encode_axis("x", option_title(option), axis={"grid": False})
-    layers = _draw_curve_layers(
-        curves, [], data, _choose_curve_looks(curves.items()), x_axis, printed
-    )
-    text = (
-        f"{name_suite(data.spec.suite)} average against the {option_title(option)}, "
-        "mean ± SD over seeds."
-    )
-    height = 145 + 9 * len(curves)
-    return Drawing(look.join_panels([{"height": height, "layer": layers}]), text, data.runs)
+    names = name_labels(list(by_label))
+    curves = {}
+    for name, points in zip(names, by_label.values(), strict=True):
+        curves[name] = sorted(points, key=lambda point: point.x)
+
+    title = option_title(option)
+    x_axis = look.encode_axis("x", title, axis={"grid": False})
+    marks = [_make_printed_mark(name, value, value) for name, value in data.printed]
+    layers = _draw_curve_layers(curves, [], data, _choose_curve_looks(curves), x_axis, marks)
+    panel = {"height": 145 + 9 * len(curves), "layer": layers}
+    text = f"{name_suite(data.spec.suite)} average against the {title}, mean ± SD over seeds."
+    return Drawing(look.join_panels([panel]), text, data.runs)
+
+
+def _find_first_option(variants: Iterable[str]) -> str:
+    """The first option that any of some variants names; empty if none does."""
+    for variant in variants:
+        for name, _ in Variant.parse(variant).options:
+            return name
+    return ""
 
 
 def _remove_option(label: Label, option: str) -> Label:
@@ -329,6 +375,10 @@ def _read_option(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
     return look.read_number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
+
+
+#: fewest bars that need the whole page
+FEWEST_WIDE = 9
 
 
 class SubsetPair(NamedTuple):
@@ -345,24 +395,27 @@ def draw_subset_gain(data: FigureData) -> Drawing | str:
     by_label = {run.label: run for run in data.runs}
     pairs = []
     for run in data.runs:
-        other = by_label.get(run.label._replace(variant=worse))
-        if run.label.variant == better and other:
-            pairs.append(SubsetPair(other, run, _compute_subset_gains(data, other, run)))
-    pairs = [pair for pair in pairs if pair.gains]
+        worse_run = by_label.get(run.label._replace(variant=worse))
+        if run.label.variant != better or worse_run is None:
+            continue
+        gains = _compute_subset_gains(data, worse_run, run)
+        if gains:
+            pairs.append(SubsetPair(worse_run, run, gains))
     if not pairs:
         return f"no setting in which both {worse} and {better} were run yet"
 
     metric = data.metric(data.spec.suite, data.spec.metric)
     titles = name_places([pair.better.label for pair in pairs])
-    panels = [
-        _draw_bar_panel(f"names{at}", title, pair, data.spec.suite, metric.title)
-        for at, (title, pair) in enumerate(zip(titles, pairs, strict=True))
-    ]
+    panels = []
+    runs = []
+    for at, (title, pair) in enumerate(zip(titles, pairs, strict=True)):
+        panel = _draw_bar_panel(f"names{at}", pair, data.spec.suite, metric.title)
+        panels.append({"title": title, **panel})
+        runs += [pair.worse, pair.better]
     text = (
         f"{name_of(better)} minus {name_of(worse)} in {metric.title} on each subset, mean ± SD of the differences by "
         "seed, over the seeds of both."
     )
-    runs = [run for pair in pairs for run in (pair.worse, pair.better)]
     return Drawing(look.join_panels(panels, share=True), text, runs)
 
 
@@ -370,11 +423,16 @@ def _compute_subset_gains(
     data: FigureData, worse: FigureRun, better: FigureRun
 ) -> dict[PartColumn, Summary]:
     """Differences by subset and task; by task if no task has subsets."""
-    before = _select_subset_cells(data, worse)
-    after = _select_subset_cells(data, better)
-    pairs = {at: cell.pairs(before[at]) for at, cell in after.items() if at in before}
-    summaries = {at: summarise([*map(sub, *both)]) for at, both in pairs.items() if both[0]}
-    return {at: gain for at, gain in summaries.items() if at[0]} or summaries
+    worse_cells = _select_subset_cells(data, worse)
+    gains = {}
+    for place, cell in _select_subset_cells(data, better).items():
+        if place in worse_cells:
+            scores, worse_scores = cell.pairs(worse_cells[place])
+            if scores:
+                gains[place] = summarise(list(map(sub, scores, worse_scores)))
+
+    of_subsets = {place: gain for place, gain in gains.items() if place[0]}
+    return of_subsets or gains
 
 
 def _select_subset_cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
@@ -382,25 +440,22 @@ def _select_subset_cells(data: FigureData, run: FigureRun) -> dict[PartColumn, C
     unseen pairs.
     """
     row = run.rows[data.spec.suite]
-    subsets = {at: cell for at, cell in row.parts.items() if not is_by_training(at[0])}
-    whole = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
-    every = {**subsets, **whole}.items()
-    return {at: cell for at, cell in every if at[1].metric == data.spec.metric}
+    subsets = {place: cell for place, cell in row.parts.items() if not is_by_training(place[0])}
+    tasks = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
+    cells = {**subsets, **tasks}
+    return {place: cell for place, cell in cells.items() if place[1].metric == data.spec.metric}
 
 
-def _draw_bar_panel(
-    param: str, title: str, pair: SubsetPair, suite: str, metric: str
-) -> look.ChartSpec:
-    bars = pair.gains
-    unit = f"gain, {metric} ({look.count_seeds(bars.values())})"
-    tasks = dict.fromkeys(column.task for _, column in bars)
-    entries = [look.choose_series_look(index, task) for index, task in enumerate(tasks)]
-    names = [part or column.task for part, column in bars]
+def _draw_bar_panel(param: str, pair: SubsetPair, suite: str, metric: str) -> look.ChartSpec:
+    """Bars of gains with their deviations; the parameter `param` has the names below them."""
+    gains = pair.gains
+    names = [part or column.task for part, column in gains]
     values = []
-    for place, ((part, column), gain) in enumerate(bars.items()):
+    for at, ((part, column), gain) in enumerate(gains.items()):
         source = pair.better.source(Score(suite, *column), part)
         source["against"] = pair.worse.label.variant
-        values.append(look.make_curve_point(column.task, place, gain, source))
+        values.append(look.make_curve_point(column.task, at, gain, source))
+
     labels = {
         "title": None,
         "labelExpr": f"{param}[datum.value]",
@@ -409,19 +464,18 @@ def _draw_bar_panel(
         "grid": False,
     }
     x = {"field": "x", "type": "ordinal", "axis": labels}
-    ends = {"y": look.encode_axis("lo", unit), "y2": {"field": "hi"}}
+    y = look.encode_axis("y", f"gain, {metric} ({look.count_seeds(gains.values())})")
+    tasks = dict.fromkeys(column.task for _, column in gains)
+    colour = look.encode_series(look.choose_looks(tasks))["color"]
     return {
-        "title": title,
-        **{"width": look.WIDTHS["column" if len(bars) < 9 else "page"], "height": 190},
+        "width": look.WIDTHS["column" if len(gains) < FEWEST_WIDE else "page"],
+        "height": 190,
         "params": [{"name": param, "value": names}],
         **look.make_data(values),
         "encoding": {"x": x},
         "layer": [
-            look.make_layer(
-                "bar",
-                {"y": look.encode_axis("y", unit), "color": look.encode_series(entries)["color"]},
-            ),
-            look.make_layer("rule", ends, color=look.BLACK),
+            look.make_layer("bar", {"y": y, "color": colour}),
+            look.make_layer("rule", look.encode_interval("y", y), color=look.BLACK),
             look.draw_line({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
     }
@@ -429,7 +483,8 @@ def _draw_bar_panel(
 
 #: The score that colours the points.
 COLOUR = Score("sts", AVERAGE, "spearman")
-#: lines between two names beside points, as a share of the axis
+#: width of a name beside a point, and lines between two of them, as shares of the axes
+NAME_WIDTH = 0.4
 NAME_GAP = 0.12
 _NAMES = {"align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
 
@@ -453,111 +508,118 @@ def draw_alignment_uniformity(data: FigureData) -> Drawing | str:
     if not points:
         return data.unevaluated
 
-    entries = _choose_geometry_looks(points)
-    axes = {
-        field: look.encode_axis(field, _name_axis(data, name))
-        for field, name in (("x", "uniformity"), ("y", "alignment"))
-    }
-    layers = _draw_geometry_layers(data, points, entries, axes)
+    looks = _choose_geometry_looks(points)
+    panel = {"height": 190 + 9 * len(looks), "layer": [_draw_geometry(data, points, looks)]}
     text = f"Alignment against uniformity on {data.task}, mean ± SD over seeds; the colour is the STS average."
-    height = 190 + 9 * len(entries)
-    runs = [point.run for point in points]
-    return Drawing(look.join_panels([{"height": height, "layer": layers}]), text, runs)
+    return Drawing(look.join_panels([panel]), text, [point.run for point in points])
 
 
 def _choose_geometry_looks(points: Sequence[GeometryPoint]) -> Mapping[Label, look.Look]:
     """The look of each variant, by its label without a place."""
     summaries: dict[Label, list[Summary]] = {}
     for point in points:
-        summaries.setdefault(_make_variant_label(point.run), []).append(point.uniformity)
-    names = name_labels([*summaries])
-    return {
-        label: look.choose_series_look(at, f"{name} ({look.count_seeds(summaries[label])})")
-        for at, (label, name) in enumerate(zip(summaries, names, strict=True))
-    }
+        summaries.setdefault(_remove_place(point.run.label), []).append(point.uniformity)
+    return look.choose_counted_looks(summaries, name_labels(list(summaries)))
 
 
-def _make_variant_label(run: FigureRun) -> Label:
-    return run.label._replace(setting="", encoder="")
-
-
-def _draw_geometry_layers(
-    data: FigureData,
-    points: Sequence[GeometryPoint],
-    entries: Mapping[Label, look.Look],
-    axes: dict[str, look.ChartSpec],
-) -> list[look.ChartSpec]:
+def _draw_geometry(
+    data: FigureData, points: Sequence[GeometryPoint], looks: Mapping[Label, look.Look]
+) -> look.ChartSpec:
     """Deviations, and points with their places."""
     values: list[dict[str, Any]] = []
     places = name_places([point.run.label for point in points])
-    for (run, x, y), place in zip(points, places, strict=True):
-        score = run.summary(COLOUR)
-        values.append(
-            {
-                "series": entries[_make_variant_label(run)].name,
-                "place": place,
-                **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
-                **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
-                "score": score.mean if score else None,
-                "n": x.n,
-                **run.label._asdict(),
-                "suite": data.spec.suite,
-                "task": data.task,
-            }
-        )
+    for point, place in zip(points, places, strict=True):
+        series = looks[_remove_place(point.run.label)].name
+        values.append(_make_geometry_row(data, point, series, place))
     _set_name_heights(values)
-    shape = look.encode_series(list(entries.values()))["shape"]
+
+    x = look.encode_axis("x", _name_axis(data, "uniformity"))
+    y = look.encode_axis("y", _name_axis(data, "alignment"))
+    x_deviation = {**look.encode_interval("x", x, "x1", "x2"), "y": y}
+    y_deviation = {"x": x, **look.encode_interval("y", y, "y1", "y2")}
+    shape = look.encode_series(list(looks.values()))["shape"]
     shape["legend"] |= {"symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
-    fill: look.ChartSpec = {"value": look.PALETTE[0]}
-    if all(row["score"] is not None for row in values):
-        unit = data.metric(COLOUR.suite, COLOUR.metric).title
-        legend = {
-            "orient": "top",
-            "title": f"STS average, {unit}",
-            "gradientLength": 120,
-            "gradientThickness": 6,
-            "format": ".1f",
-        }
-        scale = {"scheme": "cividis", "zero": False}
-        fill = {"field": "score", "type": "quantitative", "scale": scale, "legend": legend}
-    across = axes["x"]
-    upward = axes["y"]
-    filled = {**axes, "shape": shape, "fill": fill}
-    beside = {"y": {**upward, "field": "name_y"}}
+    point_encoding = {"x": x, "y": y, "shape": shape, "fill": _encode_fill(data, values)}
+    name = {"x": x, "y": {**y, "field": "name_y"}, "text": look.encode_nominal("place")}
     layers = [
+        look.make_layer("rule", x_deviation, color="#999999"),
+        look.make_layer("rule", y_deviation, color="#999999"),
         look.make_layer(
-            "rule",
-            {"x": {**across, "field": "x1"}, "x2": {"field": "x2"}, "y": upward},
-            color="#999999",
+            "point", point_encoding, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK
         ),
-        look.make_layer(
-            "rule",
-            {"x": across, "y": {**upward, "field": "y1"}, "y2": {"field": "y2"}},
-            color="#999999",
-        ),
-        look.make_layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
-        look.make_layer("text", {**axes, **beside, "text": look.encode_nominal("place")}, **_NAMES),
+        look.make_layer("text", name, **_NAMES),
     ]
-    return [{**look.make_data(values), "layer": layers}]
+    return {**look.make_data(values), "layer": layers}
+
+
+def _make_geometry_row(
+    data: FigureData, point: GeometryPoint, series: str, place: str
+) -> dict[str, Any]:
+    """The data of a point: means, the ends of deviations, the score that colours it, and what they
+    are from.
+    """
+    score = point.run.summary(COLOUR)
+    x = point.uniformity
+    y = point.alignment
+    x_deviation = x.std or 0.0
+    y_deviation = y.std or 0.0
+    return {
+        "series": series,
+        "place": place,
+        "x": x.mean,
+        "x1": x.mean - x_deviation,
+        "x2": x.mean + x_deviation,
+        "y": y.mean,
+        "y1": y.mean - y_deviation,
+        "y2": y.mean + y_deviation,
+        "score": score.mean if score else None,
+        "n": x.n,
+        **point.run.label._asdict(),
+        "suite": data.spec.suite,
+        "task": data.task,
+    }
+
+
+def _encode_fill(data: FigureData, values: Sequence[Mapping[str, Any]]) -> look.ChartSpec:
+    """The colour of points by their scores; one colour where a point has none."""
+    if any(row["score"] is None for row in values):
+        return {"value": look.PALETTE[0]}
+
+    unit = data.metric(COLOUR.suite, COLOUR.metric).title
+    legend = {
+        "orient": "top",
+        "title": f"STS average, {unit}",
+        "gradientLength": 120,
+        "gradientThickness": 6,
+        "format": ".1f",
+    }
+    scale = {"scheme": "cividis", "zero": False}
+    return look.encode_quantity("score", scale=scale, legend=legend)
 
 
 def _set_name_heights(points: Sequence[dict[str, Any]]) -> None:
     """Set `name_y`, the height of each point's name, so that names of points beside each other
     stand apart.
     """
-    xs, ys = ([point[axis] for point in points] for axis in "xy")
-    wide = 0.4 * (max(xs) - min(xs))
+    xs = [point["x"] for point in points]
+    ys = [point["y"] for point in points]
+    name_width = NAME_WIDTH * (max(xs) - min(xs))
     gap = NAME_GAP * (max(ys) - min(ys))
+
     placed: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda point: point["y"]):
-        below = [other["name_y"] + gap for other in placed if abs(other["x"] - point["x"]) <= wide]
-        point["name_y"] = max([point["y"], *below])
+        height = point["y"]
+        for lower in placed:
+            if abs(lower["x"] - point["x"]) <= name_width:
+                height = max(height, lower["name_y"] + gap)
+        point["name_y"] = height
         placed.append(point)
 
 
 def _name_axis(data: FigureData, name: str) -> str:
     metric = data.metric(data.spec.suite, name)
-    return f"{metric.name}, {data.task}" + ("" if metric.larger_is_better else " (lower is better)")
+    remark = "" if metric.larger_is_better else " (lower is better)"
+    return f"{metric.name}, {data.task}{remark}"
 
 
 DATA_SCALE = FigureKind(draw_data_scale)

@@ -68,8 +68,8 @@ def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain
         "height": 220,
         "description": f"{metric.title} against {budget}, {forest.place}",
         "encoding": {
-            "x": encode_quantity("x", f"{budget}, median over seeds", axis=ticks),
-            "y": encode_quantity("y", metric.title, scale={"zero": False}),
+            "x": encode_quantity("x", title=f"{budget}, median over seeds", axis=ticks),
+            "y": encode_quantity("y", title=metric.title, scale={"zero": False}),
         },
         "layer": [
             make_layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),

@@ -488,42 +488,27 @@ def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:
 
 def _make_seen_spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
-    names = {SEEN: "seen pairs", UNSEEN: "unseen pairs"}
+    name_of_part = {SEEN: "seen pairs", UNSEEN: "unseen pairs"}
     values = []
     summaries = []
     for at, row in enumerate(compared):
-        for part, name in names.items():
+        for part, name in name_of_part.items():
             cell = table.gains[row.label, part, table.mean]
             summaries.append(cell.summary)
-            ends = cell.test or Interval(cell.summary.mean, cell.summary.mean, 1 - ALPHA)
-            point = {
-                "i": at,
-                "series": name,
-                "x": cell.summary.mean,
-                "lo": ends.low,
-                "hi": ends.high,
-                "n": cell.summary.n,
-                **row.label._asdict(),
-                "suite": table.suite,
-                "task": table.mean,
-                "metric": table.metric.name,
-                "part": part,
-                "against": BASELINE,
-            }
-            values.append(point)
+            values.append({"i": at, "series": name, **_make_gain_fields(table, row, part, cell)})
 
-    unit = f"{table.metric.title} ({look.count_seeds(summaries)})"
-    title = f"gain over {name_of(BASELINE)}, {unit}"
-    looks = [look.choose_series_look(at, name) for at, name in enumerate(names.values())]
-    by = look.encode_series(looks)
+    title = f"gain over {name_of(BASELINE)}, {table.metric.title} ({look.count_seeds(summaries)})"
+    names = list(name_of_part.values())
+    by = look.encode_series(look.choose_looks(names))
     y, height, params = look.encode_names([row.label.name.text for row in compared])
-    offset = look.encode_nominal("series", sort=None, scale={"domain": list(names.values())})
-    points = {"x": look.encode_axis("x", title), "shape": by["shape"]}
+    offset = look.encode_nominal("series", sort=None, scale={"domain": names})
+    x = look.encode_axis("x", title)
+    points = {"x": x, "shape": by["shape"]}
     gains = {
         **look.make_data(values),
         "encoding": {"y": y, "yOffset": offset, "color": by["color"]},
         "layer": [
-            look.make_layer("rule", {"x": look.encode_axis("lo", title), "x2": {"field": "hi"}}),
+            look.make_layer("rule", look.encode_interval("x", x)),
             look.make_layer("point", points, filled=True, size=30, opacity=1),
         ],
     }
@@ -534,3 +519,21 @@ def _make_seen_spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec
         "layer": [zero, gains],
     }
     return look.join_panels([panel])
+
+
+def _make_gain_fields(table: SeenTable, row: Row, part: str, gains: Cell) -> dict[str, object]:
+    """A mean gain with its interval, and what it is of."""
+    mean = gains.summary.mean
+    ends = gains.test or Interval(mean, mean, 1 - ALPHA)
+    return {
+        "x": mean,
+        "lo": ends.low,
+        "hi": ends.high,
+        "n": gains.summary.n,
+        **row.label._asdict(),
+        "suite": table.suite,
+        "task": table.mean,
+        "metric": table.metric.name,
+        "part": part,
+        "against": BASELINE,
+    }

@@ -17,8 +17,7 @@ from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.look import (
     ChartSpec,
     Look,
-    choose_series_look,
-    count_seeds,
+    choose_counted_looks,
     draw_curves,
     draw_picture,
     encode_axis,
@@ -75,26 +74,25 @@ def list_tuning_fields(report: TunedReport) -> Iterator[CsvFields]:
     """The lines of tables.csv of a tuning: scores of the picked trials, then expected dev scores."""
     for table in report.tables:
         yield from list_summary_fields(table, f"tuned {report.tuning.key}")
-
     for line in report.lines:
-        shared: CsvFields = {
-            "table": f"budget {report.tuning.key}",
-            "profile": report.tuning.profile,
-            "metric": "expected best dev",
-            "setting": line.setting,
-            "encoder": line.encoder,
-            "variant": line.name,
-            "seeds": " ".join(map(str, line.picks)),
-            "weakened_by": str(line.freshness),
-        }
-        for trials, summary in enumerate(line.expected, start=1):
-            yield {
-                **shared,
-                "task": f"best of {trials}",
-                "n": summary.n,
-                "mean": summary.mean,
-                "std": summary.std,
-            }
+        yield from _list_expected_fields(report.tuning, line)
+
+
+def _list_expected_fields(tuning: Tuning, line: TunedLine) -> Iterator[CsvFields]:
+    """A line for each number of trials of a method in one place."""
+    fields: CsvFields = {
+        "table": f"budget {tuning.key}",
+        "profile": tuning.profile,
+        "metric": "expected best dev",
+        "setting": line.setting,
+        "encoder": line.encoder,
+        "variant": line.name,
+        "seeds": " ".join(map(str, line.picks)),
+        "weakened_by": str(line.freshness),
+    }
+    for trials, summary in enumerate(line.expected, start=1):
+        means = {"n": summary.n, "mean": summary.mean, "std": summary.std}
+        yield {**fields, "task": f"best of {trials}", **means}
 
 
 #: decimals of dev scores
@@ -124,14 +122,14 @@ def make_expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMAND
         sections.append(Section(f"{place[0].place}, {place[0].dev}", tuple(lines)))
 
     return Grid(
-        f"expected-{report.tuning.key}",
-        f"Expected best dev score, {report.title}",
-        ("method", "seeds"),
-        tuple(count_of(n, "trial") for n in counts),
-        (False,) * len(counts),
-        tuple(sections),
-        tuple(list_notes(report)),
-        tuple(list_missing_trials(report, commands)),
+        key=f"expected-{report.tuning.key}",
+        title=f"Expected best dev score, {report.title}",
+        heads=("method", "seeds"),
+        columns=tuple(count_of(count, "trial") for count in counts),
+        average=(False,) * len(counts),
+        sections=tuple(sections),
+        notes=tuple(list_notes(report)),
+        commands=tuple(list_missing_trials(report, commands)),
     )
 
 
@@ -280,17 +278,21 @@ def draw_tuned_figures(report: TunedReport) -> list[ReportFigure]:
     places = [place for place in report.places if any(line.expected for line in place)]
     if not places:
         return []
-    key = f"budget-{report.tuning.key}"
+
+    lines: list[TunedLine] = []
+    for place in places:
+        lines += [line for line in place if line.expected]
+    looks = assign_looks(lines)
+    profile = report.tuning.profile
+    panels = [draw_panel(place, looks, profile) for place in places]
+
     title = f"Expected best dev score against trials, {report.title}"
     text = (
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    lines = [line for place in places for line in place if line.expected]
-    entries = assign_looks(lines)
-    panels = [draw_panel(place, entries, report.tuning.profile) for place in places]
     picture = draw_picture(title, join_panels(panels))
-    return [ReportFigure(key, "", report.tuning.profile, title, text, picture)]
+    return [ReportFigure(f"budget-{report.tuning.key}", "", profile, title, text, picture)]
 
 
 def assign_looks(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
@@ -301,15 +303,13 @@ def assign_looks(lines: Sequence[TunedLine]) -> Mapping[str, Look]:
         points.setdefault(line.name, []).extend(line.expected)
         bases[line.name] = line.method.base
 
-    named = Counter(bases.values())
-    entries = {}
-    for index, (name, base) in enumerate(bases.items()):
-        text = name_of(base) if named[base] == 1 else name_of(name)
-        entries[name] = choose_series_look(index, f"{text} ({count_seeds(points[name])})")
-    return entries
+    # tunings of one method are told apart by their options
+    tunings_of_base = Counter(bases.values())
+    titles = [name_of(base if tunings_of_base[base] == 1 else name) for name, base in bases.items()]
+    return choose_counted_looks(points, titles)
 
 
-def draw_panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile: str) -> ChartSpec:
+def draw_panel(place: Sequence[TunedLine], looks: Mapping[str, Look], profile: str) -> ChartSpec:
     """Expected best dev scores of one setting and encoder against the number of trials."""
     values = []
     for line in place:
@@ -320,10 +320,11 @@ def draw_panel(place: Sequence[TunedLine], entries: Mapping[str, Look], profile:
             "encoder": line.encoder,
         }
         for trials, best in enumerate(line.expected, start=1):
-            values.append(make_curve_point(entries[line.name].name, trials, best, source))
-    most = max(len(line.expected) for line in place)
-    counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
-    x = encode_axis("x", "trials", axis=counts)
+            values.append(make_curve_point(looks[line.name].name, trials, best, source))
+
+    most_trials = max(len(line.expected) for line in place)
+    ticks = range(1, most_trials + 1, max(1, most_trials // 10))
+    x = encode_axis("x", "trials", axis={"values": list(ticks), "format": "d", "grid": False})
     y = encode_axis("y", f"best dev score, {place[0].dev}")
-    layer = draw_curves(values, x, y, encode_series([*entries.values()]))
+    layer = draw_curves(values, x, y, encode_series([*looks.values()]))
     return {"title": place[0].place, "layer": [layer]}
