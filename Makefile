@@ -48,7 +48,7 @@ wheel:                 ## sdist and wheel in dist/, the wheel installed into an 
 	cd dist && ../.venv-wheel/bin/harness report --profile tiny
 
 long: .venv/dev        ## what the tests check in part, whole; minutes
-	$(BIN)/pytest -m long -n 2
+	$(BIN)/pytest -m long -n 2 --dist loadfile --no-loadscope-reorder
 
 faults: .venv/dev      ## the fault suite, whole: every place of every file; tens of minutes
 	$(BIN)/pytest -m faults -n 2 tests/faults

@@ -40,9 +40,21 @@ def test_a_wrong_limit_of_time_is_refused_before_anything_is_written(tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
+#: functions whose examples make the same runs
+SAME_RUNS = ("compare", "figure", "table")
+
+
+@pytest.fixture(scope="module")
+def same_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of their examples."""
+    return tmp_path_factory.mktemp("examples")
+
+
 @pytest.mark.parametrize("name", sorted(set(harness.__all__) - {"UserError"}))
-def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_examples_of_docstrings(
+    name: str, same_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(same_runs if name in SAME_RUNS else tmp_path)
     examples = doctest.DocTestFinder(recurse=False).find(getattr(harness, name), name, globs={})
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for example in examples:

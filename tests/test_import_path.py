@@ -81,12 +81,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("commands", "needs"),
     [
-        (
+        pytest.param(
             (
                 f"{RUN} --track tensorboard",
                 "report --results RESULTS --profile tiny --out report",
             ),
             "tensorboard",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             (f"{RUN} --executor slurm --executor-option wait=yes --executor-option gpus=0",),

@@ -172,8 +172,24 @@ def made(variant: str, seed: int, level: float, encoder: str = "text-bert", **wh
             0,
             "3 same, 1 not decided",
         ),
-        (0.0, "no gain by pictures is shown, MCSE", "is not beaten", 0, 0, "4 not decided"),
-        (-3.0, "pictures hurt, MCSE", "is not beaten", 0, 7, "3 reversed, 1 not decided"),
+        pytest.param(
+            0.0,
+            "no gain by pictures is shown, MCSE",
+            "is not beaten",
+            0,
+            0,
+            "4 not decided",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            -3.0,
+            "pictures hurt, MCSE",
+            "is not beaten",
+            0,
+            7,
+            "3 reversed, 1 not decided",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_page_of_grounding_says_what_its_numbers_say(

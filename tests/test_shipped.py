@@ -44,7 +44,7 @@ SMALL = [
     ("features", "--rows 100", "np.load: open"),
     ("grid", "runs --runs 2 --slots 2", "2 runs of 1 s on 2 slots"),
     ("grid", "plan --runs 40", "40 runs planned"),
-    ("grid", "scale --runs 240 --slots 4", "a plan that finds them done"),
+    ("grid", "scale --runs 24 --slots 4", "a plan that finds them done"),
     ("peers", "text-fp32", "set HARNESS_DATA"),
     ("recording", "--steps 2", r"of which [\d.]+ % measure_gradient, [\d.]+ % observe"),
     ("retrieval", "--images 10", "largest difference of 16 scores 0.000"),

@@ -15,6 +15,7 @@ from harness.files import parse_note, write_note
 from harness.store import BACKEND_VERSION
 
 SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")
+SUITES = ("--suites", "sts,retrieval")
 
 
 def harness(*words: str | Path, cwd: Path) -> Result:
@@ -33,6 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "simcse,mcse",
         "--seeds",
         "2",
+        *SUITES,
         "--executor",
         "serial",
         cwd=folder,
@@ -45,10 +47,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_second_call_does_no_work_and_more_methods_are_added(finished: Path) -> None:
     files = {path: path.stat().st_mtime_ns for path in finished.rglob("seed-*.json")}
-    again = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", cwd=finished)
+    words = ("run", *SHORT, *SUITES, "--seeds", "2", "--methods")
+    again = harness(*words, "simcse,mcse", cwd=finished)
     assert "nothing to do" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("seed-*.json")} == files
-    more = harness("run", *SHORT, "--methods", "simcse,mcse,none", "--seeds", "2", cwd=finished)
+    more = harness(*words, "simcse,mcse,none", cwd=finished)
     for text in ("5 runs, 4 done, 1 to do", "estimate", "[1/1] none/none/toy-bert/seed-0"):
         assert text in more.stdout
     assert "mcse (eval_every=3,steps=6)" in more.stdout
@@ -101,8 +104,7 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     )
 
 
-def test_list_and_doctor(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HARNESS_DATA", raising=False)
+def test_list_names_what_a_profile_has(tmp_path: Path) -> None:
     listed = {
         "methods": "simcse",
         "profiles": "small",
@@ -111,8 +113,13 @@ def test_list_and_doctor(finished: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "suites": "ToySTS",
     }
     for kind, name in listed.items():
-        assert name in harness("list", kind, "--profile", "tiny", cwd=finished).stdout
-    shown = harness("doctor", cwd=finished).stdout
+        assert name in harness("list", kind, "--profile", "tiny", cwd=tmp_path).stdout
+
+
+@pytest.mark.long  # it plans every table of every paper
+def test_doctor_says_what_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    shown = harness("doctor", cwd=tmp_path).stdout
     assert "torch" in shown
     assert re.search(r"tiny +all \d+ found", shown)
     assert re.search(r"\nmcse: 0 of 10 tables and figures can be run\n", shown)

@@ -203,6 +203,7 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]
 
 
+@pytest.mark.long
 def test_a_search_chooses_trials_round_by_round_and_goes_on(typed: Typed, tmp_path: Path) -> None:
     pytest.importorskip("optuna", reason="optuna is not installed; searches were not tested")
     words = (*WORDS, "--tune", "simcse:temperature=0.02..0.5", "--trials", "7", "--sampler", "tpe")

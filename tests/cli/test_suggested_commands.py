@@ -59,6 +59,7 @@ def encoder(tmp_path: Path) -> Path:
     return shutil.copytree(student_folder(), tmp_path / "models" / "enc")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("encoder")
 def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Run) -> None:
     scenes = [

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cases import mark_others_long
 from executor_jobs import scores
 from faults_tools import outcome, short_run
 from killing import HANGS_S, started
@@ -19,7 +20,9 @@ import harness
 
 
 @pytest.mark.parametrize(
-    "back", [3_600, 86_400], ids=["an hour at each look", "a day at each look"]
+    "back",
+    mark_others_long([3_600, 86_400], [86_400]),
+    ids=["an hour at each look", "a day at each look"],
 )
 def test_a_clock_that_goes_backwards_changes_no_result(
     back: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -33,7 +36,11 @@ def test_a_clock_that_goes_backwards_changes_no_result(
     assert outcome(harness.results(tmp_path / "backwards")) == wanted
 
 
-@pytest.mark.parametrize("again", ["simcse", "simcse,mcse"], ids=["asked again", "with more runs"])
+@pytest.mark.parametrize(
+    "again",
+    mark_others_long(["simcse", "simcse,mcse"], ["simcse,mcse"]),
+    ids=["asked again", "with more runs"],
+)
 def test_a_clock_that_was_set_back_a_day_between_commands_changes_nothing(
     again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,9 +66,14 @@ def test_a_file_is_fetched_checked_and_recorded(standin, start, tmp_path, checks
     ("status", "error", "words"),
     [
         (404, "EntryNotFound", "the hub has no owner/words/words.txt"),
-        (404, "RevisionNotFound", "(404)"),
+        pytest.param(404, "RevisionNotFound", "(404)", marks=pytest.mark.long),
         (401, "GatedRepo", "owner/words is gated; accept its terms"),
-        (401, "RepoNotFound", "has no data set owner/words that you may see"),
+        pytest.param(
+            401,
+            "RepoNotFound",
+            "has no data set owner/words that you may see",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_refusals_are_one_line(standin, start, tmp_path, status, error, words):
@@ -131,6 +136,7 @@ def test_files_of_a_pattern_are_drawn_by_seed(standin, start, tmp_path):
     assert drawn in [b"%d\n" % number for number in range(6)]
 
 
+@pytest.mark.long
 def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root, tmp_path):
     """SentEval's archive at its full counts, by `harness data fetch`, from nothing to the tables of
     the data bundle.

@@ -101,6 +101,7 @@ def test_too_few_matches_are_refused_in_one_line() -> None:
         match(["a", "b"], {"x": ["c"]}).check_whole("mine")
 
 
+@pytest.mark.long
 def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> None:
     """Of 29,783 lines, 28,859 are captions of one image and 202 of several; 710 images have no
     captions there.

@@ -307,6 +307,7 @@ def test_pairs_that_hold_captions_of_flickr30k(
         assert (whole.gold_one_image, whole.gold_other_images) == pytest.approx(means, abs=0.005)
 
 
+@pytest.mark.long
 def test_images_of_the_test_that_are_training_images_of_mcses_file(
     flickr: tuple[Profile, Path], data_root: Path, tmp_path: Path
 ) -> None:

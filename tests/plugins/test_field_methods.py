@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from cases import mark_others_long
 from faults_tools import outcome, short_run
 from golden_tools import assert_golden, drawn, entries, put, tensors
 from plugin_packages import Install
@@ -65,6 +66,8 @@ TRAINED = [
     *SHORT,
     "cards[every=2,among=4,negatives=2]",
 ]
+#: of these, one for each kind of state: a queue, a second model, pictures, neighbours
+RESUMED = ("moco-simcse", DIFFCSE, "mcseo", "cards")
 CPU = torch.device("cpu")
 
 
@@ -155,7 +158,7 @@ VARIANTS = (
 )
 
 
-@pytest.mark.parametrize("variant", [*METHODS, *VARIANTS])
+@pytest.mark.parametrize("variant", mark_others_long([*METHODS, *VARIANTS], METHODS))
 def test_they_are_short_and_pass_the_checks(variant: str) -> None:
     name = variant.partition("[")[0]
     module, _ = METHODS[name]
@@ -677,7 +680,7 @@ def made_trainer(variant: str, folder: Path) -> Trainer:
     return make_trainer(asked, replace(inputs, dev=lambda embed: 0.0), folder)
 
 
-@pytest.mark.parametrize("variant", TRAINED)
+@pytest.mark.parametrize("variant", mark_others_long(TRAINED, RESUMED))
 def test_a_stopped_training_ends_the_same_bit_for_bit(variant: str, tmp_path: Path) -> None:
     whole = made_trainer(variant, tmp_path / "whole")
     started = {key: value.clone() for key, value in whole.method.state_dict().items()}
@@ -719,6 +722,7 @@ harness.run("tiny", methods="{DIFFCSE}", settings="toy-text", seeds=1, suites="s
 """
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_ends_the_same_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

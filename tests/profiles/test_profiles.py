@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from cases import mark_others_long
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
@@ -43,7 +44,7 @@ def variants() -> list[Variant]:
     ]
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
+@pytest.mark.parametrize("name", mark_others_long(shipped_profiles(), ["tiny", "grounding"]))
 def test_every_shipped_profile_resolves_every_method_setting_and_encoder(name: str) -> None:
     profile = load_profile(name)
     settings = [Variant(setting) for setting in profile.settings]

@@ -72,6 +72,7 @@ def test_the_printed_licences_are_those_that_are_asked_for(
     assert sorted(accepted) == sorted(asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("paper", [paper.name for paper in read_papers()])
 def test_no_table_and_no_figure_lacks_anything(
     filled: World, paper: str, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from builders import Split, over_seeds, result, split, sts
 from harness.reporting.charts.glance import draw_forest
 from harness.reporting.contents import Contents
 from harness.reporting.sections.base import report_sections
+from harness.reporting.sections.papers import PapersSection
 from harness.reporting.seeds.gains import make_forests
 from harness.reporting.tables.grids import make_summary_grid
 from harness.store import Evaluation, Result, Store
@@ -24,9 +25,14 @@ HEALTHY, COLLAPSED = {"alignment": 0.4, "uniformity": -2.5}, {"alignment": 0.0, 
 
 
 def notes(results: Sequence[Result]) -> Iterator[str]:
-    """Every note of a report: of its sections, their tables, and the tables and charts of profiles."""
+    """Every note of a report: of its sections, their tables, and the tables and charts of profiles.
+
+    The section of papers is left out: it has none of these notes and takes most of the time.
+    """
     contents = Contents(Store(Path("nowhere")), results)
     for section in report_sections(contents):
+        if isinstance(section, PapersSection):
+            continue
         yield from section.notes
         for grid in section.grids:
             yield from grid.notes

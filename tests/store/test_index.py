@@ -273,6 +273,7 @@ def _read_often(root: Path, seeds: range) -> None:
         )
 
 
+@pytest.mark.long
 def test_two_writers_leave_a_right_index(store: Store) -> None:
     context = multiprocessing.get_context("spawn")  # this process has threads
     workers = [

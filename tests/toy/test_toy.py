@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import mark_others_long
 from pretrain_toy import pretrain_clip, pretrain_student
 from transformers import AutoTokenizer
 
@@ -71,7 +72,7 @@ def test_every_word_means_one_thing_and_every_value_has_as_many_words() -> None:
     assert not fixed & set(words)
 
 
-@pytest.mark.parametrize("attribute", ATTRIBUTES)
+@pytest.mark.parametrize("attribute", mark_others_long(ATTRIBUTES, ["colour"]))
 def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(
     attribute: str,
 ) -> None:
@@ -262,6 +263,7 @@ def test_the_teacher_sees_every_attribute_and_the_threshold_of_the_filter_separa
         assert near[~same].mean() < 1e-3
 
 
+@pytest.mark.long
 def test_pretraining_lowers_both_losses_and_writes_what_is_read(tmp_path: Path) -> None:
     losses = pretrain_student(tmp_path / "student", steps=40)
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.3

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import mark_others_long
 from torch import Tensor
 from toy_trainers import first_steps, trainer
 
@@ -70,7 +71,9 @@ def test_token_vectors_in_pieces_have_the_gradient_of_the_whole_batch(tmp_path: 
     torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    "name", mark_others_long(TRAINED, ["mcse", "dalr", "visualcse", "audiocse[audio_batch_size=5]"])
+)
 def test_pieces_have_the_gradient_of_the_whole_batch(name: str, tmp_path: Path) -> None:
     training = trainer(name, "fp32", CPU, tmp_path)
     training.student.double().eval()

@@ -29,7 +29,7 @@ from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
 
 #: one method of each kind of loss; `make long` takes all
-FEW = ("simcse@paper", "dalr@paper", "visualcse@paper", "audiocse@paper")
+FEW = ("simcse@paper", "dalr@paper", "audiocse@paper")
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 

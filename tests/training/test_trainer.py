@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cases import mark_others_long
 from faults_tools import KilledError, flip
 from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -112,7 +113,7 @@ def assert_same(training: Trainer, other: Trainer) -> None:
     )
 
 
-@pytest.mark.parametrize("after", [2, 3, 6])
+@pytest.mark.parametrize("after", mark_others_long([2, 3, 6], [2, 6]))
 def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
@@ -186,7 +187,9 @@ def test_a_resumed_training_is_compiled_as_it_began(
     assert second.record.compiled
 
 
-@pytest.mark.parametrize("pooling", ["mean", "last", "avg-first-last"])
+@pytest.mark.parametrize(
+    "pooling", mark_others_long(["mean", "last", "avg-first-last"], ["avg-first-last"])
+)
 def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(
     tmp_path: Path, pooling: str
 ) -> None:

@@ -129,6 +129,7 @@ class Patricide(Errand):
         raise AssertionError
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_costs_the_jobs_in_work_and_starts_again(tmp_path: Path) -> None:
     first, second = errand(tmp_path, "first", made=Patricide), errand(tmp_path, "second")
     begun = time.monotonic()
@@ -199,6 +200,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.long
 def test_no_import_of_the_server_uses_cuda_with_flash_attn_installed(tmp_path: Path) -> None:
     (tmp_path / "flash_attn").mkdir()
     (tmp_path / "flash_attn" / "__init__.py").write_text("")

@@ -28,7 +28,7 @@ def tables() -> list[SummaryTable]:
     return [table for table in summaries if table.suite == "sts"]
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [30, pytest.param(1, marks=pytest.mark.long)])
 def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable], every: int) -> None:
     results = Results(Store(REFERENCE), Store(REFERENCE).frames())
     tested = []

@@ -219,7 +219,7 @@ def test_equal_runs_are_one_test_and_those_of_the_baseline_none() -> None:
     assert any("the same scores as SimCSE" in note for note in tables(runs)[0].notes)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     elsewhere=st.sampled_from([{"setting": "a"}, {"encoder": "other"}, {"profile": "small"}]),
     values=st.lists(st.lists(st.floats(0, 100), min_size=3, max_size=3), min_size=2, max_size=4),
@@ -316,5 +316,5 @@ def test_four_times_the_variants_are_four_times_the_work(
     work: Callable[[list[Result]], object],
 ) -> None:
     work(made_up(3))  # imports
-    few, many = made_up(25), made_up(100)
+    few, many = made_up(12), made_up(48)
     assert calls(lambda: work(many)) < 4.6 * calls(lambda: work(few))

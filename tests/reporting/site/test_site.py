@@ -118,16 +118,19 @@ def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rendered(tmp_path_factory.mktemp("boards") / "out", results).parent
 
 
+@pytest.mark.parametrize(
+    ("widths", "every"), [((390,), 9), pytest.param((390, 768), 3, marks=pytest.mark.long)]
+)
 def test_every_page_opens_without_a_complaint_and_fits_a_phone(
-    watched: Watched, site: Path, board_site: Path
+    watched: Watched, site: Path, board_site: Path, widths: tuple[int, ...], every: int
 ) -> None:
     runs = [f"runs/run.html?{path.stem}" for path in sorted((site / "runs").glob("*-*.js"))]
     assert len(runs) > 10
     boards = (
         (board_site, width, ("index.html", "overview.html", "profiles/tiny.html"))
-        for width in (390, 768)
+        for width in widths
     )
-    for where, width, names in ((site, 390, (*KINDS, *runs[::3])), *boards):
+    for where, width, names in ((site, 390, (*KINDS, *runs[::every])), *boards):
         watched.site = where
         watched.page.set_viewport_size({"width": width, "height": 844})
         for name in names:
@@ -174,6 +177,7 @@ FAINT = """() => {
 }"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_texts_can_be_read_in_both_themes(
     watched: Watched, board_site: Path, site: Path, theme: str
@@ -215,6 +219,7 @@ def test_the_first_page_answers_on_the_first_screen_and_fits_every_width(
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
 
 
+@pytest.mark.long
 def test_a_printed_page_has_its_headings_marks_plots_and_columns(
     watched: Watched, board_site: Path
 ) -> None:
@@ -241,6 +246,7 @@ def test_a_printed_page_has_its_headings_marks_plots_and_columns(
     assert max(over) <= 0, "a mark has its place within its cell"
 
 
+@pytest.mark.long
 def test_the_leaderboard_fits_with_eight_columns_and_shows_the_others_by_choice(
     watched: Watched, board_site: Path
 ) -> None:
@@ -346,6 +352,7 @@ def full_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return render(Contents(store, results), out, one_file=True).parent
 
 
+@pytest.mark.long
 def test_a_part_without_room_on_its_page_is_loaded_when_it_is_opened(
     watched: Watched, full_site: Path
 ) -> None:
@@ -390,6 +397,7 @@ def test_a_part_without_room_on_its_page_is_loaded_when_it_is_opened(
     assert "MCSE" in rows_by_place["profiles/tiny.html#tiny-sts"], "what is loaded is found"
 
 
+@pytest.mark.long
 def test_a_part_whose_file_is_missing_says_so_and_one_without_a_script_where_its_numbers_are(
     browser: Any, full_site: Path, tmp_path: Path
 ) -> None:
@@ -411,6 +419,7 @@ def test_a_part_whose_file_is_missing_says_so_and_one_without_a_script_where_its
     page.context.close()
 
 
+@pytest.mark.long
 def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_differently_are_shown(
     watched: Watched, pairs_site: Path
 ) -> None:
@@ -461,6 +470,7 @@ def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
         assert part in text
 
 
+@pytest.mark.long
 def test_rows_sort_by_number_and_by_name_and_say_so(watched: Watched) -> None:
     page = watched.open("runs/index.html")
     head = page.locator("th", has_text="sts spearman")
@@ -487,6 +497,7 @@ ORDER = (
 )
 
 
+@pytest.mark.long
 def test_rows_of_one_heading_stay_together_when_sorted_over_all_sections(watched: Watched) -> None:
     page = watched.open("papers/mcse.html")
     before = page.evaluate(ORDER)
@@ -512,6 +523,7 @@ def test_rows_of_one_heading_stay_together_when_sorted_over_all_sections(watched
     assert page.evaluate(ORDER) == before, "the third click restores the sections"
 
 
+@pytest.mark.long
 def test_on_a_phone_the_variant_and_its_score_are_on_the_first_screen(watched: Watched) -> None:
     watched.page.set_viewport_size({"width": 390, "height": 844})
     page = watched.open("profiles/tiny.html")
@@ -526,6 +538,7 @@ def test_on_a_phone_the_variant_and_its_score_are_on_the_first_screen(watched: W
     assert row.locator("th").bounding_box()["x"] >= 0, "the names stay in view"
 
 
+@pytest.mark.long
 def test_the_filter_hides_what_does_not_match(watched: Watched) -> None:
     page = watched.open("runs/index.html")
     box = page.locator("main").get_by_role("searchbox")
@@ -585,6 +598,7 @@ def test_the_search_finds_headings_and_rows_of_all_pages(
     assert not page.locator(".search li").is_visible()
 
 
+@pytest.mark.long
 def test_targets_are_24_pixels_high_and_pictures_have_names(
     watched: Watched, board_site: Path
 ) -> None:
@@ -610,6 +624,7 @@ def test_targets_are_24_pixels_high_and_pictures_have_names(
         )
 
 
+@pytest.mark.long
 def test_a_chart_is_saved_as_picture_and_data(watched: Watched, board_site: Path) -> None:
     watched.site = board_site
     page = watched.open("profiles/tiny.html")
@@ -627,6 +642,7 @@ def test_a_chart_is_saved_as_picture_and_data(watched: Watched, board_site: Path
     assert any(row.startswith("MCSE,") for row in rows), head
 
 
+@pytest.mark.long
 def test_commands_and_tables_are_copied_with_and_without_a_clipboard(
     watched: Watched, site: Path
 ) -> None:
@@ -670,6 +686,7 @@ def test_an_unknown_run_says_so(browser: Any, site: Path) -> None:
     page.close()
 
 
+@pytest.mark.long
 def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     page = watched.open("index.html")
@@ -684,6 +701,7 @@ def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
     assert page.evaluate(ground) == light, "a choice stands above the system's"
 
 
+@pytest.mark.long
 def test_charts_follow_the_theme_and_their_legend(watched: Watched) -> None:
     page = watched.open("profiles/tiny.html")
     page.wait_for_selector("html[data-charts=drawn]")
