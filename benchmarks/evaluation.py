@@ -2,11 +2,10 @@
 
 Both sides have the same texts in memory and score them by the same functions, each in a process of
 its own, in turns; what counts is the processor's time of all threads, without loading the model.
-The other side encodes each list of a task as it comes, both sides of its pairs apart, in batches of
-64, without the model's scaling to length 1. The harness pools itself (--pooling mean); with --pooling
-modules it calls the model's own modules, as `harness eval` does by default, and scales. The images
-of retrieval are the mean vectors of their five captions, since a text encoder has no others: 5,000
-images and 25,000 captions of Flickr8k. The data are read from HARNESS_DATA.
+The harness reads the folder as `harness eval` does; the other side encodes each list of a task as
+it comes, both sides of its pairs apart, in batches of 64. The images of retrieval are the mean
+vectors of their five captions, since a text encoder has no others: 5,000 images and 25,000 captions
+of Flickr8k. The data are read from HARNESS_DATA.
 
 MODEL is the folder of a model of sentence-transformers; without it, it is all-MiniLM-L6-v2.
 """
@@ -28,7 +27,8 @@ import click
 import numpy as np
 from full_size import has_data, student
 
-from harness.encoders.student import open_model
+from harness.encoders.modules import find_pooling
+from harness.encoders.sentence_modules import open_model
 from harness.evaluation import sts, transfer
 from harness.evaluation.probes import MODES
 from harness.evaluation.retrieval import score_both_ways
@@ -120,9 +120,7 @@ def load_peer(folder: Path) -> EmbedFunction:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    modules = [module for module in model if type(module).__name__ != "Normalize"]
-    plain = SentenceTransformer(modules=modules, device="cpu")
-    return partial(plain.encode, batch_size=BATCH, show_progress_bar=False)
+    return partial(model.encode, batch_size=BATCH, show_progress_bar=False)
 
 
 def score_suite(suite: Any, metric: str, embed: EmbedFunction) -> Scores:
@@ -165,7 +163,7 @@ def score_retrieval(captions: Sequence[str], embed: EmbedFunction) -> Scores:
 
 
 def make_works(
-    side: str, folder: Path, pooling: str, toy: bool, rows: int | None
+    side: str, folder: Path, toy: bool, rows: int | None
 ) -> dict[str, Callable[[], Scores]]:
     """What one side does, by name, with its model loaded and called once."""
     pairs, classified, captions = load_tasks(toy, rows)
@@ -180,6 +178,7 @@ def make_works(
 
     # as in every command of the harness that evaluates
     keep_freed_memory()
+    pooling = find_pooling(folder) or "mean"
     embed: EmbedFunction = open_model(folder, pooling).embed
     embed(captions[:BATCH])
 
@@ -194,11 +193,11 @@ def make_works(
     }
 
 
-def serve(side: str, folder: Path, pooling: str, toy: bool, rows: int | None) -> None:
+def serve(side: str, folder: Path, toy: bool, rows: int | None) -> None:
     """Do what each line of the input names, all for an empty one; print seconds of the processor
     and scores as JSON.
     """
-    works = make_works(side, folder, pooling, toy, rows)
+    works = make_works(side, folder, toy, rows)
     for line in sys.stdin:
         for name in [line.strip()] if line.strip() else works:
             start = time.process_time()
@@ -239,14 +238,12 @@ class Side:
 )
 @click.option("--rows", type=int, help="Pairs, samples and images of a task.  [default: all]")
 @click.option("--only", type=click.Choice([*BARS]), help="One of the three.")
-@click.option("--pooling", default="mean", show_default=True, help="Pooling of the harness.")
 @click.option("--toy", is_flag=True, help="The toy encoder, on texts of the toy world.")
 @click.option("--serve", "side", type=click.Choice(["harness", "peer"]), hidden=True)
 def main(
     model: Path | None,
     rows: int | None,
     only: str | None,
-    pooling: str,
     toy: bool,
     side: str | None,
 ) -> None:
@@ -258,10 +255,10 @@ def main(
 
     folder = student_folder() if toy else model or student()
     if side:
-        serve(side, folder, pooling, toy, rows)
+        serve(side, folder, toy, rows)
         return
 
-    words = [str(folder), "--pooling", pooling]
+    words = [str(folder)]
     if toy:
         words.append("--toy")
     if rows:

@@ -470,7 +470,7 @@ def load_model(
 
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
-    from harness.encoders.student import open_model
+    from harness.encoders.sentence_modules import open_model
     from harness.planning.names import find_result
     from harness.runs.finished import FinishedRun
 

@@ -21,7 +21,7 @@ import click
 import numpy as np
 import torch
 
-from harness.encoders.student import SentenceModules, open_model
+from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.errors import UserError
 
 WORDS = [

@@ -19,6 +19,10 @@ EncoderInputs = Mapping[str, Tensor]
 IdRows = Sequence[Sequence[int]]
 #: the inputs that say which tokens there are, (B, L) each
 NAMES = ("input_ids", "attention_mask")
+#: Tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
+TOKENS_A_BATCH = 8192
+#: Numbers of the states of one batch on the CPU, whose caches those of more tokens would leave.
+CPU_NUMBERS_A_BATCH = 3 * 2**19
 
 
 @dataclass(frozen=True)
@@ -214,3 +218,31 @@ def send(value: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and torch.cuda.is_available():
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device)
+
+
+def count_tokens_a_batch(device: torch.device, width: int) -> int:
+    """How many tokens a batch that is embedded has at most, by the width of a token's states."""
+    if device.type != "cpu":
+        return TOKENS_A_BATCH
+    return min(TOKENS_A_BATCH, CPU_NUMBERS_A_BATCH // width)
+
+
+def make_batches(lengths: np.ndarray, rows: int | None, most_tokens: int) -> list[np.ndarray]:
+    """Batch row numbers by similar length, longest first: `rows`, or up to `most_tokens` tokens but
+    at least a row.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    if rows:
+        return [order[start : start + rows] for start in range(0, len(order), rows)]
+
+    tokens_to_end = np.cumsum(lengths[order])
+    batches = []
+    start = 0
+    while start < len(order):
+        tokens_before = tokens_to_end[start] - lengths[order[start]]
+        most = tokens_before + most_tokens
+        stop = int(np.searchsorted(tokens_to_end, most, side="right"))
+        stop = max(start + 1, stop)
+        batches.append(order[start:stop])
+        start = stop
+    return batches

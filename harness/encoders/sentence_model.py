@@ -14,7 +14,8 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.encoders.student import SentenceModules, Student
+    from harness.encoders.sentence_modules import SentenceModules
+    from harness.encoders.student import Student
 
 
 @dataclass(frozen=True)

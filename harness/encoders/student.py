@@ -1,16 +1,11 @@
-"""Models that embed sentences: the student, and folders of sentence-transformers read through that
-library.
-
-The student is a Hugging Face encoder with its tokenizer and its pooling. A model of
-sentence-transformers is only evaluated, never trained.
-"""
+"""The student: a Hugging Face encoder with its tokenizer and its pooling, which embeds sentences."""
 
 from __future__ import annotations
 
 import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +28,7 @@ from harness.encoders.embedded import (
 )
 from harness.encoders.heads import WordHead
 from harness.encoders.kernels import replace_dropout
-from harness.encoders.modules import list_all_modules, list_modules, refuse_code, write_modules
+from harness.encoders.modules import write_modules
 from harness.encoders.packed import (
     Packing,
     States,
@@ -45,42 +40,23 @@ from harness.encoders.packed import (
     run_to_first_tokens,
 )
 from harness.encoders.patches import forward_media
-from harness.encoders.poolings import MODULES, get_pooling
-from harness.encoders.rows import NAMES, EncoderInputs, IdRows, Packed, TokenRows
-from harness.encoders.tokenizer import (
-    check_tokenizer,
-    follow_tokenizer_files,
-    read_tokenizer,
-    require_vocabulary,
+from harness.encoders.poolings import get_pooling
+from harness.encoders.rows import (
+    NAMES,
+    EncoderInputs,
+    IdRows,
+    Packed,
+    TokenRows,
+    count_tokens_a_batch,
+    make_batches,
 )
-from harness.encoders.trial import (
-    ROWS_OF_IDS,
-    RowsOfBatch,
-    TrialFindings,
-    TrialKey,
-    load_tried,
-    try_modules,
-    try_student,
-)
-from harness.encoders.weights import (
-    check_configuration,
-    check_modules,
-    convert_errors,
-    load_encoder,
-    require_weights,
-)
+from harness.encoders.tokenizer import read_tokenizer
+from harness.encoders.trial import ROWS_OF_IDS, TrialFindings, TrialKey, load_tried, try_student
+from harness.encoders.weights import convert_errors, load_encoder
 from harness.errors import UserError
 
 log = logging.getLogger(__name__)
 
-#: Tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
-TOKENS_A_BATCH = 8192
-#: Numbers of the states of one batch on the CPU, whose caches those of more tokens would leave.
-CPU_NUMBERS_A_BATCH = 3 * 2**19
-#: sentences between two reports of a model of sentence-transformers
-COUNTED = 1024
-#: sentences in one of its batches
-BATCH = 32
 #: largest difference of packed and padded states on any device, relative to the largest value
 CLOSE = 1e-3
 HOOKED = "its modules have hooks, which a packed pass would go round"
@@ -560,7 +536,7 @@ class Student(nn.Module):
 
         pool = self.pool if headed else self._pool
         vectors = np.empty((len(ids), self.width), dtype=np.float32)
-        for batch in _make_batches(lengths, rows, self._count_tokens_a_batch()):
+        for batch in make_batches(lengths, rows, count_tokens_a_batch(self.device, self.width)):
             tokens = self._make_token_rows([ids[row] for row in batch]).to(self.device)
             vectors[batch] = pool(tokens).float().cpu().numpy()
             done += len(batch)
@@ -568,11 +544,6 @@ class Student(nn.Module):
 
         self.train(was_training)
         return vectors
-
-    def _count_tokens_a_batch(self) -> int:
-        if self.device.type != "cpu":
-            return TOKENS_A_BATCH
-        return min(TOKENS_A_BATCH, CPU_NUMBERS_A_BATCH // self.width)
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers
@@ -607,177 +578,3 @@ class Student(nn.Module):
 def _split_views(values: Tensor, views: int) -> Tensor:
     """Rows encoded `views` times, one set after another, as views of each: (B, views, ...)."""
     return values.view(views, -1, *values.shape[1:]).transpose(0, 1)
-
-
-def _make_batches(lengths: np.ndarray, rows: int | None, most_tokens: int) -> list[np.ndarray]:
-    """Batch row numbers by similar length, longest first: `rows`, or up to `most_tokens` tokens but
-    at least a row.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    if rows:
-        return [order[start : start + rows] for start in range(0, len(order), rows)]
-
-    tokens_to_end = np.cumsum(lengths[order])
-    batches = []
-    start = 0
-    while start < len(order):
-        tokens_before = tokens_to_end[start] - lengths[order[start]]
-        most = tokens_before + most_tokens
-        stop = int(np.searchsorted(tokens_to_end, most, side="right"))
-        stop = max(start + 1, stop)
-        batches.append(order[start:stop])
-        start = stop
-    return batches
-
-
-class SentenceModules(nn.Module):
-    """A model of sentence-transformers with its modules, its default prompt and its longest
-    sequence, in float32.
-    """
-
-    def __init__(
-        self, model: Any, found: TrialFindings | None = None, remarks: tuple[str, ...] = ()
-    ) -> None:
-        """`remarks` on how the model was read are kept with what its trial finds.
-
-        Raises UserError for a model that cannot be used: see `try_modules`.
-        """
-        super().__init__()
-        self.model = model.float().eval()
-        # so that the first token is where poolings look for it
-        if hasattr(getattr(model, "tokenizer", None), "padding_side"):
-            model.tokenizer.padding_side = "right"
-
-        if found is None:
-            found = replace(try_modules(self._encode_batches, model), remarks=remarks)
-        self.found = found
-
-    @classmethod
-    def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
-        """Read a folder with a `modules.json`.
-
-        `trusted` allows code that the folder names to be executed. Raises UserError for a folder
-        that the library cannot read, for weights that do not fit, a missing vocabulary, and code
-        that is not trusted.
-        """
-        if not list_modules(folder):
-            raise UserError(
-                f"{folder} has no modules of sentence-transformers; give --pooling cls, mean, last or another"
-            )
-        if not trusted:
-            refuse_code(folder)
-
-        what = "sentence-transformers model"
-        remedy = "correct the folder, or read the encoder alone with --pooling"
-        with convert_errors(what, folder, remedy, trusted=trusted):
-            model, remarks = _load_sentence_model(folder, trusted)
-        return load_tried(
-            TrialKey(folder, MODULES, trusted=trusted),
-            what,
-            lambda known: cls(model, known, remarks),
-        )
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(self.model.device)
-
-    @property
-    def depends_on_task(self) -> bool:
-        """Whether a text's vector depends on what it is embedded for: by prompts, or by modules for
-        queries and documents.
-        """
-        return self.found.by_task or any(self.model.prompts.values())
-
-    def _encode_batches(
-        self, sentences: Sequence[str], rows: RowsOfBatch, size: int = BATCH
-    ) -> np.ndarray:
-        if rows == "equal lengths":
-            size = 1
-        vectors = self.model.encode(
-            sentences, batch_size=size, show_progress_bar=False, convert_to_numpy=True
-        )
-        return np.asarray(vectors)
-
-    def views(self, sentences: Sequence[str], count: int) -> Tensor:
-        """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count,
-        d).
-
-        They are those of `encode`, with the default prompt and the truncation of vectors, unless
-        dropout is active. A model whose vectors depend on padding gets one sentence a pass.
-        """
-        if self.found.rows == "equal lengths" and len(sentences) > 1:
-            return torch.cat([self.views([sentence], count) for sentence in sentences])
-
-        from sentence_transformers.util import batch_to_device, truncate_embeddings
-
-        prompt = self.model.prompts.get(self.model.default_prompt_name)
-        repeated = [sentence for sentence in sentences for _ in range(count)]
-        features = batch_to_device(self.model.preprocess(repeated, prompt=prompt), self.device)
-        vectors = self.model(features)["sentence_embedding"]
-        if self.model.truncate_dim is not None:
-            vectors = truncate_embeddings(vectors, self.model.truncate_dim)
-        return torch.as_tensor(vectors).view(len(sentences), count, -1)
-
-    def embed(
-        self,
-        sentences: Sequence[str],
-        report: Callable[[int, int], None] = lambda done, total: None,
-        *,
-        rows: int | None = None,
-    ) -> np.ndarray:
-        """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and
-        after each COUNTED.
-
-        A batch has `rows` sentences where they are given, but one where the model cannot mix
-        lengths.
-        """
-        report(0, len(sentences))
-        order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
-        size = BATCH if rows is None else rows
-
-        parts = []
-        # no sentences are encoded too, which says how wide their array is
-        for start in range(0, max(1, len(order)), COUNTED):
-            texts = [sentences[row] for row in order[start : start + COUNTED]]
-            parts.append(self._encode_batches(texts, self.found.rows, size))
-            report(min(start + COUNTED, len(order)), len(order))
-
-        vectors = np.concatenate(parts).astype(np.float32)
-        return vectors[np.argsort(order)]
-
-
-def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
-    """Load a model folder for the given pooling; `trusted` allows its code to be executed. Raises
-    UserError.
-    """
-    if pooling == MODULES:
-        return SentenceModules.load(folder, trusted=trusted)
-    return Student.load(folder, pooling, trusted=trusted)
-
-
-def _load_sentence_model(folder: Path, trusted: bool) -> tuple[Any, tuple[str, ...]]:
-    """A model of sentence-transformers, and what a user should know of how it was read."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Transformer
-
-    encoders = [
-        folder / module.path for module in list_all_modules(folder) if module.kind == "Transformer"
-    ]
-    check_modules(folder)
-    for encoder in encoders:
-        check_configuration(encoder, trusted=trusted)
-
-    with ExitStack() as checks:
-        checks.enter_context(require_weights(pooler=False))
-        remarks = checks.enter_context(follow_tokenizer_files())
-        for encoder in encoders:
-            checks.enter_context(require_vocabulary(encoder))
-        model = SentenceTransformer(
-            str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted
-        )
-
-    transformers = [module for module in model.modules() if isinstance(module, Transformer)]
-    for encoder, module in zip(encoders, transformers, strict=True):
-        check_tokenizer(encoder, module.tokenizer)
-
-    return model, tuple(remarks)

@@ -316,40 +316,69 @@ def _check_plain(student: Any, texts: Sequence[str], rows: IdRows, alone: Any) -
             )
 
 
-def try_modules(
-    embed: Callable[[Sequence[str], RowsOfBatch], np.ndarray], model: Any
-) -> TrialFindings:
-    """Find how a model of sentence-transformers makes batches whose vectors are those of single
-    sentences.
+def try_modules(modules: Any, remarks: tuple[str, ...] = ()) -> None:
+    """Set how a model of sentence-transformers makes batches whose vectors are those of single
+    sentences: its `found`, with these `remarks`, and its `packing`.
 
     Raises UserError where no way does, and for vectors that cannot be used.
     """
     import numpy as np
     import torch
 
+    model = modules.model
     tokenizer = getattr(model, "tokenizer", None)
     limit = getattr(model, "max_seq_length", None)
-    if hasattr(model[0], "auto_model"):
-        _check_sizes(tokenizer, model[0].auto_model)
+    if modules.encoder is not None:
+        _check_sizes(tokenizer, modules.encoder)
 
     longest = int(min(LONGEST, limit or LONGEST))
     texts = _make_trial_texts(tokenizer, longest)
-    rows: RowsOfBatch = "padded"
+    modules.found = TrialFindings(longest=longest, remarks=remarks)
     with torch.random.fork_rng(devices=[]):
         try:
-            alone = np.concatenate([embed([text], rows) for text in texts])
-            together = embed(texts, rows)
+            alone = np.concatenate([modules.encode([text]) for text in texts])
+            together = modules.encode(texts)
             if _measure_distance(alone, together) > _CLOSE:
-                rows = "equal lengths"
-                together = embed(texts, rows)
-            by_task = _has_task_vectors(model, texts)
+                modules.found = replace(modules.found, rows="equal lengths")
+            else:
+                _try_packing(modules, texts, alone)
+            together = modules.encode(texts)
+            modules.found = replace(modules.found, by_task=_has_task_vectors(model, texts))
         except UNREADABLE as error:
             raise UserError(
                 f"it fails on sentences of the trial: {first_line(error)}; correct the folder"
             ) from error
 
-    findings = TrialFindings(longest=longest, rows=rows, by_task=by_task)
-    return _add_measurements(findings, texts, alone, together)
+    modules.found = _add_measurements(modules.found, texts, alone, together)
+
+
+def _try_packing(modules: Any, texts: Sequence[str], alone: np.ndarray) -> None:
+    """Pack the rows of the encoder that begins the modules, where vectors stay those of single
+    texts, (n, d).
+    """
+    from harness.encoders.packed import find_packing
+    from harness.encoders.rows import TokenRows
+
+    encoder = modules.encoder
+    if encoder is None:
+        return
+
+    # other modules may need more than the last states of tokens, and other tokens than from the left
+    try:
+        rows = TokenRows.from_tokens(modules.prepare(texts))
+        if rows is not None:
+            modules.packing = find_packing(encoder, _list_rows_to_pack(encoder, rows.list_ids()))
+        is_packed = modules.packing is not None
+        if is_packed and _measure_distance(alone, modules.encode(texts)) > _CLOSE:
+            modules.packing = None
+    except UNREADABLE:
+        modules.packing = None
+
+    packing = modules.packing
+    if packing is not None:
+        modules.found = replace(
+            modules.found, rows="packed", position=packing.first, direct=bool(packing.layers)
+        )
 
 
 def _has_task_vectors(model: Any, texts: Sequence[str]) -> bool:

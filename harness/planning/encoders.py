@@ -76,7 +76,8 @@ def _check_encoder(
 
 
 def _try_encoder(key: TrialKey) -> TrialFindings:
-    from harness.encoders.student import Student, open_model
+    from harness.encoders.sentence_modules import open_model
+    from harness.encoders.student import Student
 
     if key.own_head:
         return open_model(key.folder, key.pooling, trusted=key.trusted).found

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from harness.corpora.base import Pairs
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.suites import Embedder, EmbedFunction, Suite
 from harness.events import Event, Stage, tell

@@ -20,7 +20,8 @@ from yaml import YAMLError
 
 from harness import __version__
 from harness.encoders.poolings import get_pooling
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
 from harness.fetching.repositories import find_or_make, upload

@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.commands import LastPlaces, read_places
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.files import expand
 from harness.grid import Resolved, resolve

@@ -16,7 +16,8 @@ from transformers import PreTrainedTokenizerBase
 from harness.corpora.base import Media, Pairs, number_images
 from harness.corpora.tokens import TokenFile, Tokens, Utf8, get_tokens
 from harness.encoders.heads import read_projections
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
 from harness.encoders.trial import TrialFindings
 from harness.errors import UserError
 from harness.evaluation.sts import make_dev_scorer

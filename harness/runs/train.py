@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import Method, by_batches
 from harness.planning.experiments import Experiment

@@ -16,7 +16,8 @@ from model_folders import as_bin, change, edit
 from torch import nn
 
 from harness.encoders.contents import list_remarks
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.toy import student_folder
 

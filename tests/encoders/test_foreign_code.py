@@ -16,7 +16,8 @@ from model_folders import edit
 from transformers import AutoTokenizer
 
 from harness.encoders.locate import FolderModel
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.encoders.weights import convert_errors
 from harness.errors import UserError

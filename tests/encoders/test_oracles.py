@@ -19,7 +19,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, T5EncoderModel, T5Model
 
 import harness
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.encoders.tokenizer import load_tokenizer
 from harness.errors import UserError
 from harness.planning.encoders import try_encoders

@@ -32,7 +32,8 @@ from harness.encoders.modules import (
     list_module_files,
     list_modules,
 )
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 from harness.runs.evaluate import encode_dropout_views
@@ -129,7 +130,7 @@ def test_weights_in_half_precision_are_computed_in_float32(save: Save) -> None:
 def test_sentences_are_counted_and_keep_their_order(
     save: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.encoders.student.COUNTED", 3)
+    monkeypatch.setattr("harness.encoders.sentence_modules.COUNTED", 3)
     model, counts = SentenceModules.load(save(Pooling(64, "mean"))), list[tuple[int, int]]()
     sentences = [*SENTENCES, *reversed(SENTENCES)]
     vectors = model.embed(sentences, lambda *count: counts.append(count))

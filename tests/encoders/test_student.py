@@ -11,7 +11,7 @@ import torch
 from faults_tools import contents
 from safetensors.torch import load_file, save_file
 
-from harness.encoders import student as module
+from harness.encoders import rows as rows_module
 from harness.encoders.student import Student
 from harness.registry import list_registered
 from harness.toy import student_folder
@@ -47,7 +47,7 @@ def test_a_vector_does_not_depend_on_what_is_beside_it(
 ) -> None:
     expected = np.stack([encoded_singly(student, sentence) for sentence in SENTENCES])
     for tokens in (1, 16, 8192):
-        monkeypatch.setattr(module, "TOKENS_A_BATCH", tokens)
+        monkeypatch.setattr(rows_module, "TOKENS_A_BATCH", tokens)
         vectors = student.embed(SENTENCES)
         assert vectors.dtype == np.float32
         np.testing.assert_allclose(vectors, expected, atol=2e-6)

@@ -24,7 +24,8 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 from harness.cli.run import run
 from harness.cli.show import show
 from harness.encoders import trial
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.encoders.trial import TrialKey
 from harness.errors import UserError
 
@@ -279,7 +280,7 @@ def test_sentence_transformers_gets_batches_whose_vectors_are_right(
     SentenceTransformer(modules=[encoder, Pooling(32, "cls")]).save(str(tmp_path / "model"))
     model, expected = SentenceModules.load(tmp_path / "model"), singly(tmp_path / "encoder", "cls")
     np.testing.assert_allclose(model.embed(SENTENCES), expected, atol=2e-5 * abs(expected).max())
-    assert model.found.rows == ("equal lengths" if name == "convbert" else "padded")
+    assert model.found.rows == ("equal lengths" if name == "convbert" else "packed")
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

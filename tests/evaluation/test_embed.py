@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.encoders import student as student_module
+from harness.encoders import rows as rows_module
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import cosine, pearson, spearman
@@ -49,7 +49,7 @@ def test_batches_are_as_large_as_their_tokens_allow_and_no_larger(
     limit: str, numbers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state of the toy student has 64 numbers."""
-    monkeypatch.setattr(student_module, limit, numbers)
+    monkeypatch.setattr(rows_module, limit, numbers)
     student = Student.load(student_folder())
     sizes: list[list[int]] = []
     student.model.register_forward_pre_hook(

@@ -15,7 +15,7 @@ import torch
 from scripts import script
 
 from harness import registry
-from harness.encoders.student import SentenceModules
+from harness.encoders.sentence_modules import SentenceModules
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import build, make_classification
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, find_datasets_cache

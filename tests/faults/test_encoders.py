@@ -13,7 +13,8 @@ from model_folders import Weights, as_bin, change, edit
 from safetensors.torch import load_file
 
 import harness
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.toy import student_folder
 

@@ -25,7 +25,8 @@ from transformers import (
 from trial import Trial, check_refused
 
 import harness
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.planning.encoders import try_encoders
 
 SENTENCES = ["the big red circle", "a dog", "", "the old cat sleeps and the horse runs on the left"]

@@ -19,7 +19,8 @@ from tokenizers import Tokenizer
 from transformers import T5Config, T5EncoderModel
 from trial import Trial
 
-from harness.encoders.student import SentenceModules, Student
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.encoders.tokenizer import load_tokenizer
 
 SENTENCES = ["the 12 dogs", "a horse sleeps on 345 cats", "the red circle is 2 of 31"]
