@@ -35,6 +35,8 @@ HEIGHT = 210
 #: settings and encoders on one page; pages of runs have the curves of all
 MOST_PLACES = 24
 X_LABEL = "optimizer steps"
+#: rows of means, which are of no single seed
+IS_MEAN = "!isValid(datum.s)"
 
 
 #: a chart: the curves of each variant, one for each seed
@@ -61,12 +63,7 @@ def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     MOST_VARIANTS variants, only the baseline, the methods and the first others are drawn; of more
     than MOST_SEEDS runs, only the means.
     """
-    runs = {label: rows for label, rows in runs.items() if label.setting != UNTRAINED}
-    pairs = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
-    labels_by_place: dict[str, list[Label]] = {}
-    for label in runs:
-        if (label.setting, label.encoder) in pairs:
-            labels_by_place.setdefault(label.place, []).append(label)
+    labels_by_place = _group_by_place(runs)
     drawn_by_place = {
         place: _select_drawn_variants(labels) for place, labels in labels_by_place.items()
     }
@@ -74,29 +71,39 @@ def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     # a variant looks alike in all places, unless there are more variants than looks
     all_numbers = _assign_numbers(list(chain.from_iterable(drawn_by_place.values())))
     has_enough_looks = max(all_numbers.values(), default=0) < look.LOOKS
-    shown_runs = sum(len(runs[label]) for label in chain.from_iterable(labels_by_place.values()))
+    all_labels = chain.from_iterable(labels_by_place.values())
+    shows_seeds = sum(len(runs[label]) for label in all_labels) <= MOST_SEEDS
 
     places = []
     for place, labels in drawn_by_place.items():
         charts = _collect_charts(runs, read, labels)
+        if not charts:
+            continue
         numbers = all_numbers if has_enough_looks else _assign_numbers(labels)
         legend = _make_curve_legend(charts.values(), numbers)
-        plots = []
-        for (term, y_label), chart in charts.items():
-            plot = _draw_curve_plot(
-                place, term, y_label, chart, numbers, legend, shown_runs <= MOST_SEEDS
-            )
-            plots.append(plot)
-
+        plots = [
+            _draw_curve_plot(place, key, chart, numbers, legend, shows_seeds)
+            for key, chart in charts.items()
+        ]
         title = place
         variants = len(labels_by_place[place])
         if len(labels) < variants:
             title += f" ({len(labels)} of {variants} variants)"
-        if plots:
-            places.append(
-                {"key": f"curves-{place}", "title": title, "legend": legend, "plots": tuple(plots)}
-            )
+        places.append(
+            {"key": f"curves-{place}", "title": title, "legend": legend, "plots": tuple(plots)}
+        )
     return places
+
+
+def _group_by_place(runs: SeedRuns) -> dict[str, list[Label]]:
+    """The labels of trained runs in the first MOST_PLACES pairs of setting and encoder."""
+    labels = [label for label in runs if label.setting != UNTRAINED]
+    pairs = sorted({(label.setting, label.encoder) for label in labels})[:MOST_PLACES]
+    by_place: dict[str, list[Label]] = {}
+    for label in labels:
+        if (label.setting, label.encoder) in pairs:
+            by_place.setdefault(label.place, []).append(label)
+    return by_place
 
 
 def _select_drawn_variants(labels: Sequence[Label]) -> list[Label]:
@@ -122,6 +129,7 @@ def _collect_charts(
 
 
 def _list_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
+    """The dev scores, the loss terms and the shares of the gradient of a run that has them."""
     dev = result.dev
     if dev.scores:
         yield ("", f"{dev.metric} on {dev.task}"), _make_points(dev.steps, dev.scores)
@@ -135,7 +143,8 @@ def _list_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     for stream, measured in result.gradients.items():
         steps = [point.step for point in measured]
         terms = dict.fromkeys(chain.from_iterable(point.shares for point in measured))
-        if len(terms) == 1:  # whose share is 1
+        # the share of a term alone is 1
+        if len(terms) == 1:
             continue
         for term in terms:
             points = _make_points(steps, [point.shares.get(term) for point in measured])
@@ -167,11 +176,13 @@ def make_run_spec(variants: int = 1) -> look.ChartSpec:
     """The specification of a curve of one run, or of the means and seeds of several variants,
     without its points.
     """
+    unnamed = VariantName("", "")
     legend = [
-        look.LegendEntry(at + 1, VariantName("", ""), look.choose_variant_look(at), "")
+        look.LegendEntry(at + 1, unnamed, look.choose_variant_look(at), "")
         for at in range(variants)
     ]
-    spec = _make_curve_spec("", [{"s": 0}] if variants > 1 else [], legend, several=variants > 1)
+    several = variants > 1
+    spec = _make_curve_spec("", [], legend, several=several, has_seed_lines=several)
     return {**spec, "data": {"values": []}}
 
 
@@ -180,48 +191,59 @@ def _make_curve_legend(charts: Collection[Chart], numbers: Numbers) -> tuple[loo
     until a click.
     """
     seeds: dict[Label, list[int]] = {}
+    never_hidden: set[Label] = set()
     for chart in charts:
         for label, curves in chart.items():
             seeds.setdefault(label, []).append(len(curves))
-    # a chart without methods shows variants at once: it would be empty otherwise
-    alone = {
-        label for chart in charts if not any(each.is_method for each in chart) for label in chart
-    }
-    return tuple(
-        look.LegendEntry(
-            numbers[label],
-            label.name,
-            look.choose_variant_look(numbers[label] - 1),
-            look.format_counts(seeds[label]),
-            not label.is_method and label not in alone,
-        )
-        for label in sorted(seeds, key=numbers.__getitem__)
-    )
+        # a chart without methods shows variants at once: it would be empty otherwise
+        if not any(label.is_method for label in chart):
+            never_hidden.update(chart)
+
+    entries = []
+    for label in sorted(seeds, key=lambda label: numbers[label]):
+        number = numbers[label]
+        drawn_as = look.choose_variant_look(number - 1)
+        is_hidden = not label.is_method and label not in never_hidden
+        counts = look.format_counts(seeds[label])
+        entries.append(look.LegendEntry(number, label.name, drawn_as, counts, is_hidden))
+    return tuple(entries)
 
 
 def _draw_curve_plot(
     place: str,
-    term: str,
-    y_label: str,
+    key: ChartKey,
     chart: Chart,
     numbers: Numbers,
     legend: Sequence[look.LegendEntry],
-    show_seeds: bool,
+    shows_seeds: bool,
 ) -> look.Plot:
-    means = {label: [*_list_mean_points(numbers[label], seeds)] for label, seeds in chart.items()}
+    """A chart of means over seeds, and of single seeds if these are not too many."""
+    means: list[Mapping[str, object]] = []
+    has_single_point = False
+    for label, seeds in chart.items():
+        points = list(_list_mean_points(numbers[label], seeds))
+        means += points
+        has_single_point = has_single_point or len(points) == 1
+
     several = {label: seeds for label, seeds in chart.items() if len(seeds) > 1}
-    rows = [row for some in means.values() for row in some]
-    if show_seeds and sum(map(len, several.values())) <= MOST_SEED_LINES:
-        rows += [
-            row
-            for label, seeds in several.items()
-            for row in _list_seed_points(numbers[label], seeds)
-        ]
-    alone = any(len(some) == 1 for some in means.values())
-    spec = _make_curve_spec(y_label, rows, legend, alone=alone, several=bool(several))
-    title = name_curve(term)
+    seed_points: list[Mapping[str, object]] = []
+    if shows_seeds and sum(map(len, several.values())) <= MOST_SEED_LINES:
+        for label, seeds in several.items():
+            seed_points += _list_seed_points(numbers[label], seeds)
+
+    term, y_label = key
+    spec = _make_curve_spec(
+        y_label,
+        [*means, *seed_points],
+        legend,
+        several=bool(several),
+        has_seed_lines=bool(seed_points),
+        has_single_point=has_single_point,
+    )
     unscripted = "The values are in the result files."
-    return look.Plot(f"curve-{place}-{term or 'dev'}", title, spec, unscripted=unscripted)
+    return look.Plot(
+        f"curve-{place}-{term or 'dev'}", name_curve(term), spec, unscripted=unscripted
+    )
 
 
 def name_curve(term: str) -> str:
@@ -260,24 +282,20 @@ def _make_curve_spec(
     legend: Sequence[look.LegendEntry],
     *,
     several: bool,
-    alone: bool = False,
+    has_seed_lines: bool,
+    has_single_point: bool = False,
 ) -> look.ChartSpec:
-    """The specification of a chart; `several` seeds have a mean, and a point `alone` is shown
-    without a line.
+    """The specification of a chart. Rows are means of `several` seeds, and those with `s` single
+    ones; a single point, which has no line, is shown as a mark.
     """
     by = look.encode_variants(legend)
     params, transform = look.make_hiding(legend)
-    hover = {
-        "type": "point",
-        "on": "pointerover",
-        "clear": "pointerout",
-        "fields": ["v"],
-        "nearest": True,
-    }
-    shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
-    whole = {"filter": "!isValid(datum.s)"}
-    line = {"strokeDash": by["strokeDash"], "opacity": _make_opacity(1, 0.12)}
-    point = {"opacity": shown, "tooltip": _make_curve_tooltip(several=several)}
+    layers = [
+        _draw_mean_lines(by["strokeDash"]),
+        _draw_near_points(_make_curve_tooltip(several=several), 1 if has_single_point else 0),
+    ]
+    if has_seed_lines:
+        layers.insert(0, _draw_seed_lines())
     return {
         **look.make_data(rows, look.DIGITS),
         **transform,
@@ -289,26 +307,42 @@ def _make_curve_spec(
             "y": look.encode_quantity("y", title=y_label, scale={"zero": False}),
             "color": by["color"],
         },
-        "layer": [
-            *([_draw_seed_lines()] if any("s" in row for row in rows) else []),
-            {"transform": [whole], **look.make_layer("line", line, strokeWidth=2.2)},
-            {
-                "transform": [whole],
-                "params": [{"name": "near", "select": hover}],
-                **look.make_layer(
-                    "point", point, filled=True, size=45, stroke=look.SOFT, strokeWidth=0
-                ),
-            },
-        ],
+        "layer": layers,
     }
 
 
 def _draw_seed_lines() -> look.ChartSpec:
     encoding = {"detail": look.encode_nominal("s"), "opacity": _make_opacity(0.3, 0.04)}
-    return {
-        "transform": [{"filter": "isValid(datum.s)"}],
-        **look.make_layer("line", encoding, strokeWidth=1),
+    return {**_filter_rows("isValid(datum.s)"), **look.make_layer("line", encoding, strokeWidth=1)}
+
+
+def _draw_mean_lines(dash: look.ChartSpec) -> look.ChartSpec:
+    encoding = {"strokeDash": dash, "opacity": _make_opacity(1, 0.12)}
+    return {**_filter_rows(IS_MEAN), **look.make_layer("line", encoding, strokeWidth=2.2)}
+
+
+def _draw_near_points(tooltip: look.ChartSpec, otherwise: int) -> look.ChartSpec:
+    """The points of the line that the pointer is near, with the tooltip; others have the opacity
+    `otherwise`.
+    """
+    near = {
+        "type": "point",
+        "on": "pointerover",
+        "clear": "pointerout",
+        "fields": ["v"],
+        "nearest": True,
     }
+    is_near = {"param": "near", "empty": False, "value": 1}
+    encoding = {"opacity": {"condition": is_near, "value": otherwise}, "tooltip": tooltip}
+    return {
+        **_filter_rows(IS_MEAN),
+        "params": [{"name": "near", "select": near}],
+        **look.make_layer("point", encoding, filled=True, size=45, stroke=look.SOFT, strokeWidth=0),
+    }
+
+
+def _filter_rows(condition: str) -> look.ChartSpec:
+    return {"transform": [{"filter": condition}]}
 
 
 def _make_opacity(value: float, otherwise: float) -> look.ChartSpec:
@@ -318,12 +352,12 @@ def _make_opacity(value: float, otherwise: float) -> look.ChartSpec:
 
 def _make_curve_tooltip(*, several: bool) -> look.ChartSpec:
     """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
-    shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
-    shown += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")] if several else []
-    numbers = (
-        f"'{title}': format((datum.datum || datum).{field}, '{style}')"
-        for title, field, style in shown
-    )
-    return {
-        "value": {"expr": f"{{'variant': (datum.datum || datum).variant, {', '.join(numbers)}}}"}
-    }
+    lines = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
+    if several:
+        lines += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")]
+
+    row = "(datum.datum || datum)"
+    parts = [f"'variant': {row}.variant"]
+    for title, field, number_format in lines:
+        parts.append(f"'{title}': format({row}.{field}, '{number_format}')")
+    return {"value": {"expr": f"{{{', '.join(parts)}}}"}}

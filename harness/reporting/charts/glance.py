@@ -46,30 +46,24 @@ _COLOUR = look.encode_by_name("kind", _COLOURS, _COLOURS.values())
 def draw_forest(forest: Forest) -> look.Plot:
     """Draw a forest."""
     table = forest.table
-    metric = table.metric(forest.column)
     suite = name_suite(table.suite)
-    base = forest.base
     gains = forest.gains[:MOST_ROWS]
-
-    unit = metric.title
-    if not metric.larger_is_better:
-        unit += ", lower is better: sign turned"
-    axis = [f"difference to {forest.baseline}" if base else f"{suite} average", unit]
+    values = [_make_gain_row(forest, index, gain) for index, gain in enumerate(gains)]
     names = [f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in gains]
     row, height, params = look.encode_names(names)
 
-    layers = [_draw_gain_intervals(), _draw_gain_points(axis, forest)]
-    if base:
-        zero = {"datum": 0, "type": "quantitative", "axis": None}
-        layers.insert(0, look.draw_line({"x": zero, **look.UPRIGHT}, strokeWidth=1))
-    values = [_make_gain_row(forest, index, gain) for index, gain in enumerate(gains)]
+    axis = _name_gain_axis(forest)
     spec: look.ChartSpec = {
         **look.make_data(values, look.DIGITS),
         "params": params,
         "height": height,
         "description": f"{', '.join(axis)}, {forest.place}",
         "encoding": {"y": row},
-        "layer": layers,
+        "layer": [
+            *_draw_zero(forest),
+            _draw_gain_intervals(),
+            _draw_gain_points(axis, forest),
+        ],
         "resolve": {"axis": {"x": "independent"}},
     }
     return look.Plot(
@@ -81,14 +75,34 @@ def draw_forest(forest: Forest) -> look.Plot:
     )
 
 
+def _name_gain_axis(forest: Forest) -> list[str]:
+    """The title of the axis of gains in two lines: what is shown, and its unit."""
+    metric = forest.metric
+    unit = metric.title
+    if not metric.larger_is_better:
+        unit += ", lower is better: sign turned"
+    if forest.base:
+        return [f"difference to {forest.baseline}", unit]
+    return [f"{name_suite(forest.table.suite)} average", unit]
+
+
+def _draw_zero(forest: Forest) -> list[look.ChartSpec]:
+    """The layer of a line at no difference; none without a baseline."""
+    if not forest.base:
+        return []
+    zero = {"datum": 0, "type": "quantitative", "axis": None}
+    return [look.draw_line({"x": zero, **look.UPRIGHT}, strokeWidth=1)]
+
+
 def _make_gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
-    digits = forest.table.metric(forest.column).digits
+    """The data of a row: its numbers, and the texts of its tooltip."""
+    digits = forest.metric.digits
     summary = gain.cell.summary
     interval = "none"
     if gain.low < gain.high:
         interval = interval_text(gain.low, gain.high, digits, signed)
     weakness = str(gain.row.weakness([forest.column]))
-    test = _describe_gain_test(forest, gain)
+    remarks = filter(None, (_describe_gain_test(forest, gain), weakness))
     is_certain = gain.row.is_trained and gain.cell.holds
     return {
         "i": index,
@@ -101,7 +115,7 @@ def _make_gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "seeds": summary.n,
         "size": signed(gain.size, digits) if forest.base else "–",
         "interval": interval,
-        "test": "; ".join(filter(None, (test, weakness))),
+        "test": "; ".join(remarks),
         "kind": gain.kind,
         "certain": is_certain or gain.kind in ("baseline", "untrained", "equal"),
     }
@@ -116,25 +130,31 @@ def _describe_gain_test(forest: Forest, gain: Gain) -> str:
 
 
 def _draw_gain_intervals() -> look.ChartSpec:
+    """The bars of intervals, with an axis above the rows."""
     above = {"orient": "top", "title": None, "grid": False, **_TICKS}
-    ends = {"x": {"field": "lo", "type": "quantitative", "axis": above}, "x2": {"field": "hi"}}
-    return look.make_layer("rule", ends | {"color": _COLOUR}, strokeWidth=2)
+    ends = look.encode_interval("x", look.encode_quantity("lo", axis=above))
+    return look.make_layer("rule", {**ends, "color": _COLOUR}, strokeWidth=2)
 
 
 def _draw_gain_points(axis: list[str], forest: Forest) -> look.ChartSpec:
-    scale: look.ChartSpec = {"zero": forest.base is not None, "padding": 12}
-    lines = look.make_tooltip(
+    """The points of gains, hollow where they do not hold, with the axis below the rows."""
+    differences = [("size", "difference")] if forest.base else []
+    tooltip = look.make_tooltip(
         ("name", "variant"),
         ("code", "code"),
         ("score", "mean ± deviation"),
         ("seeds", "seeds"),
-        *([("size", "difference")] if forest.base else []),
+        *differences,
         ("interval", "95 % interval"),
         ("test", "test"),
     )
-    fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": look.GROUND}
-    x = look.encode_quantity("x", title=axis, scale=scale, axis=_TICKS)
-    encoding = {"x": x, "stroke": _COLOUR, "fill": fill, "tooltip": lines}
+    scale = {"zero": forest.base is not None, "padding": 12}
+    encoding = {
+        "x": look.encode_quantity("x", title=axis, scale=scale, axis=_TICKS),
+        "stroke": _COLOUR,
+        "fill": {"condition": {"test": "datum.certain", **_COLOUR}, "value": look.GROUND},
+        "tooltip": tooltip,
+    }
     return look.make_layer("point", encoding, size=80, strokeWidth=2, opacity=1)
 
 
@@ -216,21 +236,8 @@ def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column])
 
     names = [f"{row.label.name}{row.weakness(columns).marks}" for row in rows]
     row_axis, height, params = look.encode_names(names)
-    above = {"orient": "top", "labelAngle": -40, "domain": False, "ticks": False, "grid": False}
-    scale = {
-        "type": "quantize",
-        "domain": [-largest_gain, largest_gain],
-        "range": [f"var(--d{n})" for n in range(CLASSES)],
-    }
-    colour = {"field": "d", "type": "quantitative", "legend": None, "scale": scale}
-    lines = look.make_tooltip(
-        ("name", "variant"),
-        ("code", "code"),
-        ("task", "task"),
-        ("score", "mean ± deviation"),
-        ("about", "test"),
-        ("weak", "weakened by"),
-    )
+    above = {"orient": "top", "labelAngle": -40, **look.NO_LINES}
+    task_axis = look.encode_nominal("task", sort=None, title=None, axis=above)
     text = {"text": look.encode_nominal("text")}
     spec: look.ChartSpec = {
         **look.make_data(values, look.DIGITS),
@@ -238,12 +245,9 @@ def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column])
         "height": height,
         "usermeta": {"narrowest": 190 + CELL * len(columns)},
         "description": f"{metric.name} by task and variant, {place}",
-        "encoding": {
-            "x": look.encode_nominal("task", sort=None, title=None, axis=above),
-            "y": row_axis,
-        },
+        "encoding": {"x": task_axis, "y": row_axis},
         "layer": [
-            look.make_layer("rect", {"color": colour, "tooltip": lines}),
+            _draw_heat_cells(largest_gain),
             look.make_layer("text", text, fontSize=12, color=look.INK, tooltip=None),
         ],
     }
@@ -264,6 +268,25 @@ def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column])
     )
 
 
+def _draw_heat_cells(largest_gain: float) -> look.ChartSpec:
+    """The cells, coloured by gains up to the largest one on either side."""
+    scale = {
+        "type": "quantize",
+        "domain": [-largest_gain, largest_gain],
+        "range": [f"var(--d{n})" for n in range(CLASSES)],
+    }
+    tooltip = look.make_tooltip(
+        ("name", "variant"),
+        ("code", "code"),
+        ("task", "task"),
+        ("score", "mean ± deviation"),
+        ("about", "test"),
+        ("weak", "weakened by"),
+    )
+    colour = look.encode_quantity("d", legend=None, scale=scale)
+    return look.make_layer("rect", {"color": colour, "tooltip": tooltip})
+
+
 def _sort_heat_rows(block: Block, columns: Sequence[Column], larger_is_better: bool) -> list[Row]:
     """The rows with scores, by the average or else the first task."""
     main = next((column for column in columns if column.task == AVERAGE), columns[0])
@@ -275,6 +298,7 @@ def _sort_heat_rows(block: Block, columns: Sequence[Column], larger_is_better: b
 def _list_heat_values(
     table: SummaryTable, block: Block, columns: Sequence[Column], index: int, row: Row
 ) -> Iterator[dict[str, Any]]:
+    """The data of a row's cells: the gain that colours each, and its texts."""
     for column in columns:
         cell = row.cells.get(column)
         if cell is None:
@@ -293,9 +317,14 @@ def _list_heat_values(
             "d": gain if metric.larger_is_better else -gain,
             "name": str(row.label.name),
             "code": row.label.name.code,
-            "score": f"{format_summary(cell.summary, metric.digits)}, n = {cell.summary.n}",
+            "score": _format_score(cell, metric.digits),
             "about": "; ".join(filter(None, (test, weakness))),
         }
+
+
+def _format_score(cell: Cell, digits: int) -> str:
+    """The mean with its deviation and its seeds."""
+    return f"{format_summary(cell.summary, digits)}, n = {cell.summary.n}"
 
 
 def _find_middle(block: Block, column: Column) -> float:
@@ -311,6 +340,8 @@ def _find_middle(block: Block, column: Column) -> float:
 FEWEST = 3
 #: lines in a chart, those with most values first
 MOST_LINES = 20
+#: most values that all stand on the axis
+MOST_TICKS = 8
 #: largest value over smallest from which the axis is logarithmic
 DECADES = 20.0
 #: label -> option -> its value in the label's runs, also of options that the name leaves at their
@@ -335,6 +366,7 @@ def draw_sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot
     column = next((column for column in table.columns if column.task == AVERAGE), None)
     if column is None:
         return []
+
     sweeps: list[Sweep] = []
     for block in table.blocks:
         sweeps += _find_sweeps(block, column, defaults)
@@ -353,14 +385,15 @@ def _draw_sweep(table: SummaryTable, column: Column, sweep: Sweep) -> look.Plot:
         legend.append(look.LegendEntry(number, label.name, drawn_as, seeds))
         rows += _list_sweep_points(number, cells, metric.digits)
 
-    base = find_main_baseline(sweep.block, column)
     text = "Means over seeds with 95 % intervals (t)."
+    mean = None
+    base = find_main_baseline(sweep.block, column)
     if base:
+        mean = base.cells[column].summary.mean
         text += f" Dashed: {base.label.name}."
     if len(sweep.lines) > MOST_LINES:
         text += f" The {MOST_LINES} of {len(sweep.lines)} variants with most values."
     name = option_title(sweep.option)
-    mean = base.cells[column].summary.mean if base else None
     return look.Plot(
         f"sweep-{table.profile}-{table.suite}{table.about}-{sweep.option}-{place}",
         f"{name}: {name_suite(table.suite)} average, {place}",
@@ -429,7 +462,7 @@ def _list_sweep_points(
             "y": mean,
             "lo": interval.low if interval else mean,
             "hi": interval.high if interval else mean,
-            "score": f"{format_summary(cell.summary, digits)}, n = {cell.summary.n}",
+            "score": _format_score(cell, digits),
         }
 
 
@@ -457,21 +490,21 @@ def _make_sweep_spec(
     params, transform = look.make_hiding(legend)
     values = sorted({float(str(row["x"])) for row in rows})
     axis: look.ChartSpec = {"grid": False}
-    if len(values) <= 8:
+    if len(values) <= MOST_TICKS:
         axis["values"] = values
     x = look.encode_quantity("x", title=name, scale=choose_scale(values), axis=axis)
     y = look.encode_quantity("y", title=score, scale={"zero": False})
-    lines = look.make_tooltip(
+    tooltip = look.make_tooltip(
         ("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation")
     )
-    layers: list[look.ChartSpec] = [
-        {
-            **look.make_data(rows, look.DIGITS),
-            **transform,
-            "encoding": {"x": x, "color": by["color"]},
-            "layer": look.draw_bars_and_line(y, by, 2, 70, tooltip=lines),
-        }
-    ]
+    curves: look.ChartSpec = {
+        **look.make_data(rows, look.DIGITS),
+        **transform,
+        "encoding": {"x": x, "color": by["color"]},
+        "layer": look.draw_bars_and_line(y, by, 2, 70, tooltip=tooltip),
+    }
+
+    layers = [curves]
     if mean is not None:
         at_mean = {"y": {"datum": mean, "type": "quantitative"}}
         layers.insert(0, look.draw_line(at_mean, strokeDash=[4, 4]))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from harness.formatting import fixed, interval_text, visible
 from harness.method.naming import title_of
 from harness.reporting import look
+from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.question import Question, name_control
 from harness.reporting.seeds.standings import RankedRow, Standings
 
@@ -33,39 +34,58 @@ def draw_standings(question: Question, standings: Standings, key: str) -> look.P
     the means alone. Layers for one kind of page begin with `wide` or `narrow` in their names.
     """
     rows = standings.rows
-    layers: list[look.ChartSpec] = []
-    if question.strongest:
-        bound = {"datum": question.strongest.cell.summary.mean, "type": "quantitative"}
-        dashed = {"color": BOUND, "strokeDash": [5, 4], "strokeWidth": 1.5}
-        layers.append(look.draw_line({"x": bound, **look.UPRIGHT}, **dashed))
-    layers.append(_draw_standing_intervals(len(rows)))
-    layers += _draw_seed_dots(question, rows)
-    layers.append(_draw_mean_points())
-
-    layers.append(_make_text_column("narrow means", "mean", 0))
-    layers.append(_make_text_column("wide scores", "mean ± deviation", 0))
-    rank_offset = DIFFERENCE
-    base = question.forest.base
-    if base is not None:
-        layers.append(_make_text_column("wide differences", f"to {base.label.name}", DIFFERENCE))
-        rank_offset = RANK
-    layers.append(_make_text_column("wide ranks", "rank", rank_offset))
-
+    row_height = ROW if len(rows) <= FEW_ROWS else LOW_ROW
+    scale = {"domain": list(range(len(rows)))}
     values = [_make_mean_row(question, at, row) for at, row in enumerate(rows)]
-    y = look.encode_nominal("i", sort=None, scale=_make_row_scale(len(rows)), axis=None)
     spec: look.ChartSpec = {
         **look.make_data(values, look.DIGITS),
         "params": _make_row_texts(question, rows),
-        "height": (ROW if len(rows) <= FEW_ROWS else LOW_ROW) * len(rows),
+        "height": row_height * len(rows),
         "description": f"{question.score_title}: {question.verdict}",
-        "encoding": {"y": y},
-        "layer": layers,
+        "encoding": {"y": _encode_rows(scale=scale, axis=None)},
+        "layer": [
+            *_draw_bound(question),
+            _draw_standing_intervals(_encode_rows(scale=scale, axis=_make_name_axis())),
+            *_draw_seed_dots(question, rows),
+            _draw_mean_points(),
+            *_draw_text_columns(question.forest.base),
+        ],
         "resolve": {"axis": {"y": "independent"}},
     }
     return look.Plot(key, question.score_title, spec, _explain_standings(question, standings))
 
 
+def _encode_rows(**more: object) -> look.ChartSpec:
+    """The encoding of rows by their number `i`, in the order of the data."""
+    return look.encode_nominal("i", sort=None, **more)
+
+
+def _draw_bound(question: Question) -> list[look.ChartSpec]:
+    """The layer of a dashed line at the leader's strongest control; none without one."""
+    if not question.strongest:
+        return []
+    mean = {"datum": question.strongest.cell.summary.mean, "type": "quantitative"}
+    line = look.draw_line(
+        {"x": mean, **look.UPRIGHT}, color=BOUND, strokeDash=[5, 4], strokeWidth=1.5
+    )
+    return [line]
+
+
+def _draw_text_columns(base: Row | None) -> list[look.ChartSpec]:
+    """The layers of texts beside the rows; of differences only where there is a baseline."""
+    columns = [
+        _make_text_column("narrow means", "mean", 0),
+        _make_text_column("wide scores", "mean ± deviation", 0),
+    ]
+    if base is None:
+        return [*columns, _make_text_column("wide ranks", "rank", DIFFERENCE)]
+
+    differences = _make_text_column("wide differences", f"to {base.label.name}", DIFFERENCE)
+    return [*columns, differences, _make_text_column("wide ranks", "rank", RANK)]
+
+
 def _make_mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
+    """The data of a row; of one seed, the interval is its mean alone."""
     mean = row.cell.summary.mean
     low = high = mean
     interval = "none of one seed"
@@ -90,15 +110,19 @@ def _make_mean_row(question: Question, at: int, row: RankedRow) -> dict[str, obj
 def _make_row_texts(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The parameters with the texts beside the rows."""
     is_low = len(rows) > FEW_ROWS
-    texts: dict[str, list[object]] = {
-        "names": [_name_lines(row.name.text, is_low=is_low) for row in rows],
-        "controls": [row.is_control for row in rows],
-        "means": [fixed(row.cell.summary.mean, question.digits) for row in rows],
-        "scores": [question.score_text(row.cell) for row in rows],
-        "differences": [row.difference.replace("-", "−") for row in rows],
-        "ranks": [row.rank for row in rows],
-    }
-    return [{"name": name, "value": value} for name, value in texts.items()]
+    digits = question.digits
+    return [
+        _make_param("names", [_name_lines(row.name.text, is_low=is_low) for row in rows]),
+        _make_param("controls", [row.is_control for row in rows]),
+        _make_param("means", [fixed(row.cell.summary.mean, digits) for row in rows]),
+        _make_param("scores", [question.score_text(row.cell) for row in rows]),
+        _make_param("differences", [row.difference.replace("-", "−") for row in rows]),
+        _make_param("ranks", [row.rank for row in rows]),
+    ]
+
+
+def _make_param(name: str, value: Sequence[object]) -> look.ChartSpec:
+    return {"name": name, "value": value}
 
 
 def _name_lines(name: str, *, is_low: bool) -> list[str]:
@@ -110,23 +134,16 @@ def _name_lines(name: str, *, is_low: bool) -> list[str]:
     return [f"{line[: LONGEST_LINE - 1]}…" if is_long else line]
 
 
-def _make_row_scale(count: int) -> look.ChartSpec:
-    return {"domain": list(range(count))}
-
-
-def _make_name_axis(count: int) -> look.ChartSpec:
+def _make_name_axis() -> look.ChartSpec:
     """The axis of names at the left; controls are in italics."""
-    axis = {
+    return {
         "title": None,
         "labelExpr": "names[datum.value]",
         "labelLimit": 0,
         "labelFontStyle": _choose_for_controls("italic", "normal"),
         "labelColor": _choose_for_controls(look.SOFT, look.INK),
-        "domain": False,
-        "ticks": False,
-        "grid": False,
+        **look.NO_LINES,
     }
-    return look.encode_nominal("i", sort=None, scale=_make_row_scale(count), axis=axis)
 
 
 def _choose_for_controls(control: str, method: str) -> look.ChartSpec:
@@ -135,15 +152,14 @@ def _choose_for_controls(control: str, method: str) -> look.ChartSpec:
 
 def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
     """A column of texts at the right of the rows, as an axis without marks of its own."""
+    parameter = name.split()[1]
     axis = {
         "orient": "right",
         "offset": offset,
-        "labelExpr": f"{name.split()[1]}[datum.value]",
+        "labelExpr": f"{parameter}[datum.value]",
         "labelColor": _choose_for_controls(look.SOFT, look.INK),
         "labelLimit": 0,
-        "domain": False,
-        "ticks": False,
-        "grid": False,
+        **look.NO_LINES,
         "title": title,
         "titleColor": look.SOFT,
         "titleAngle": 0,
@@ -152,45 +168,44 @@ def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
         "titleX": 5,
         "titleY": -6,
     }
-    encoding = {
-        "y": look.encode_nominal("i", sort=None, axis=axis),
-        "x": {"field": "x", "type": "quantitative"},
-    }
+    encoding = {"y": _encode_rows(axis=axis), "x": look.encode_quantity("x")}
     return {"name": name, **look.make_layer("tick", encoding, opacity=0)}
 
 
-def _draw_standing_intervals(count: int) -> look.ChartSpec:
+def _draw_standing_intervals(names: look.ChartSpec) -> look.ChartSpec:
     """The 95 % intervals, with the axes of names and of scores."""
     axis = {"orient": "bottom", "tickCount": {"expr": "clamp(floor(width / 90), 2, 7)"}}
     scale = {"zero": False, "padding": 14}
-    x = {"field": "lo", "type": "quantitative", "title": None, "axis": axis, "scale": scale}
-    ends = {"x": x, "x2": {"field": "hi"}, "y": _make_name_axis(count), "color": _choose_colour()}
-    return look.make_layer("rule", ends, strokeWidth=3)
+    x = look.encode_quantity("lo", title=None, axis=axis, scale=scale)
+    encoding = {**look.encode_interval("x", x), "y": names, "color": _choose_colour()}
+    return look.make_layer("rule", encoding, strokeWidth=3)
 
 
-def _choose_colour() -> look.ChartSpec:
-    return {"condition": {"test": "datum.control", "value": CONTROL}, "value": METHOD}
+def _choose_colour(control: str = CONTROL) -> look.ChartSpec:
+    """The colour of methods, and another one of controls."""
+    return {"condition": {"test": "datum.control", "value": control}, "value": METHOD}
 
 
 def _draw_seed_dots(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
     """The layer of a dot for each seed, if a row has several; one number is its mean alone."""
-    dots = []
+    dots: list[dict[str, object]] = []
     for at, row in enumerate(rows):
         if len(row.cell.values) > 1:
             for seed, value in row.cell.by_seed.items():
                 dots.append({"i": at, "x": value, "seed": seed, "control": row.is_control})
-    if not dots:  # an empty layer has no extent, of which Vega warns
+    # an empty layer has no extent, of which Vega warns
+    if not dots:
         return []
-    lines = look.make_tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
-    x = {"field": "x", "type": "quantitative"}
-    encoding = {"x": x, "color": _choose_colour(), "tooltip": lines}
+
+    tooltip = look.make_tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
+    encoding = {"x": look.encode_quantity("x"), "color": _choose_colour(), "tooltip": tooltip}
     layer = look.make_layer("point", encoding, filled=True, size=16, opacity=0.4)
     return [{**look.make_data(dots, look.DIGITS), **layer}]
 
 
 def _draw_mean_points() -> look.ChartSpec:
     """A point for each mean: filled for methods, hollow for controls."""
-    lines = look.make_tooltip(
+    tooltip = look.make_tooltip(
         ("name", "row"),
         ("code", "code"),
         ("score", "mean ± deviation"),
@@ -198,10 +213,10 @@ def _draw_mean_points() -> look.ChartSpec:
         ("seeds", "seeds"),
     )
     encoding = {
-        "x": {"field": "x", "type": "quantitative"},
+        "x": look.encode_quantity("x"),
         "stroke": _choose_colour(),
-        "fill": {"condition": {"test": "datum.control", "value": look.GROUND}, "value": METHOD},
-        "tooltip": lines,
+        "fill": _choose_colour(look.GROUND),
+        "tooltip": tooltip,
     }
     return look.make_layer("point", encoding, size=70, strokeWidth=2, opacity=1)
 
