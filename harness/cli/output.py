@@ -387,15 +387,14 @@ def show_grid(grid: Grid, sections: str = "setting / encoder") -> None:
         heads = list(grid.heads)
 
     rows = []
-    for section in grid.sections:
-        for line in section.lines:
-            texts = [""] * len(line.heads)
-            if line.span:  # the first line of rows that share their names
-                texts = [section.title, *map(get_code, line.heads[:-1])]
-            texts.append(get_code(line.heads[-1]))
-            if has_one_section:
-                del texts[0]
-            rows.append((texts, [str(cell) for cell in line.cells]))
+    for section_title, line in grid.lines:
+        texts = [""] * len(line.heads)
+        if line.span:  # the first line of rows that share their names
+            texts = [section_title, *map(get_code, line.heads[:-1])]
+        texts.append(get_code(line.heads[-1]))
+        if has_one_section:
+            del texts[0]
+        rows.append((texts, [str(cell) for cell in line.cells]))
 
     print_wide_table(heads, grid.columns, rows, title, grid.spans)
     for note in grid.remarks:

@@ -31,6 +31,8 @@ from harness.store.files import NamedArrays
 if TYPE_CHECKING:
     from harness.reporting.methods import MethodFacts
 
+#: the profile that a report shows last
+TOY_PROFILE = "tiny"
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -52,10 +54,11 @@ class Contents(Results):
         """The contents of a store, or those of one profile, given by name or file. Raises UserError
         without results.
         """
-        made = cls.read(store, load_profile(profile).name if profile else None, judge)
-        if not made.runs:
-            raise explain_no_results(store.root, made.frames.problems, made.profile)
-        return made
+        name = load_profile(profile).name if profile else None
+        contents = cls.read(store, name, judge)
+        if not contents.runs:
+            raise explain_no_results(store.root, contents.frames.problems, name)
+        return contents
 
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; empty if one of their files is damaged, which `found` then reports."""
@@ -66,22 +69,22 @@ class Contents(Results):
         are not at hand.
         """
         judge = self.frames.judge
-        return (
-            self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, [])
-            if judge
-            else []
-        )
+        if not judge:
+            return []
+        return self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, [])
 
     def log(self, result: Result) -> str:
         """A result's log; empty if it cannot be read, which `found` then reports."""
         return self._read(self.store.log, result, "")
 
-    def _read(self, read: Callable[[S], T], of: S, otherwise: T) -> T:
+    def _read(self, read: Callable[[S], T], source: S, otherwise: T) -> T:
+        """What is read; `otherwise` and a line in `found` where a file is damaged."""
         try:
-            return read(of)
+            return read(source)
         except UserError as error:
-            if str(error) not in self.found:
-                self.found.append(str(error))
+            problem = str(error)
+            if problem not in self.found:
+                self.found.append(problem)
             return otherwise
 
     def result(self, run: int) -> Result | None:
@@ -94,9 +97,12 @@ class Contents(Results):
         """The result of one seed of a row, by default of the lowest; None without it or if its file
         is damaged.
         """
-        runs = dict(zip(row.seeds, row.runs, strict=True))
-        run = runs.get(row.seeds[0] if seed is None else seed)
-        return self._read(row.frames.result, run, None) if row.frames and run is not None else None
+        if seed is None:
+            seed = row.seeds[0]
+        if not row.frames or seed not in row.seeds:
+            return None
+        run = row.runs[row.seeds.index(seed)]
+        return self._read(row.frames.result, run, None)
 
     @cached_property
     def papers(self) -> Sequence[Paper]:
@@ -110,10 +116,9 @@ class Contents(Results):
     @cached_property
     def stand_in_profiles(self) -> Sequence[Profile]:
         """The profiles of this package with runs and stand-ins for the papers' names."""
-        every = (load_profile(name) for name in shipped_profiles() if name in self.profiles)
-        return [
-            profile for profile in every if profile.stands_for and profile.name != PAPER_PROFILE
-        ]
+        names = [name for name in shipped_profiles() if name in self.profiles]
+        profiles = [load_profile(name) for name in names if name != PAPER_PROFILE]
+        return [profile for profile in profiles if profile.stands_for]
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
@@ -126,14 +131,25 @@ class Contents(Results):
         """The rows of each setting and encoder against their baseline, in each average of each
         table.
         """
-        return [
-            forest
-            for table in self.tables
-            for column in table.averages
-            for forest in make_forests(table, column, 1)
-        ]
+        forests: list[Forest] = []
+        for table in self.tables:
+            for column in table.averages:
+                forests += make_forests(table, column, 1)
+        return forests
 
     @cached_property
     def counts(self) -> Counter[str]:
         """The number of results of each method."""
         return Counter(self.frames.texts("method"))
+
+    @cached_property
+    def runs_by_profile(self) -> Counter[str]:
+        """The number of results of each profile."""
+        return Counter(self.frames.texts("profile"))
+
+    def rank_profile(self, profile: str) -> tuple[bool, bool, int, str]:
+        """The sort key of a profile: the papers' first, then other real texts with most runs first,
+        then the toy world.
+        """
+        runs = self.runs_by_profile[profile]
+        return profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs, profile

@@ -87,7 +87,13 @@ def _describe(name: str) -> dict[str, Any]:
     method = method_named(name)
     with convert_errors("method", name, "cannot be described"):
         values_by_reading = [method.configure(reading).named() for reading in method.readings]
-        options = method.Hyperparameters.options().items()
+        options = [
+            _make_option_facts(option, declared, values_by_reading)
+            for option, declared in method.Hyperparameters.options().items()
+        ]
+        decisions = [
+            (subject, ORIGINS[origin], done) for subject, (origin, done) in method.decisions.items()
+        ]
         facts = MethodFacts(
             name=name,
             paper=str(method.paper),
@@ -95,10 +101,8 @@ def _describe(name: str) -> dict[str, Any]:
             terms=tuple(method.terms),
             parts=tuple(method.parts),
             readings=dict(method.readings),
-            values=[_make_option_facts(key, item, values_by_reading) for key, item in options],
-            decisions=[
-                (key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()
-            ],
+            values=options,
+            decisions=decisions,
             title=str(method.title) or name,
         )
         return {**dataclasses.asdict(facts), "notes": method.notes or name}
@@ -109,21 +113,19 @@ def _read_facts(content: Mapping[str, Any]) -> MethodFacts:
     notes = Path(str(files("harness_reports") / "notes" / f"{content['notes']}.md"))
     options = []
     for option in content["values"]:
-        defaults = tuple(option["by_reading"])
-        options.append(OptionFacts(**{**option, "by_reading": defaults}))
+        by_reading = tuple(option["by_reading"])
+        options.append(OptionFacts(**{**option, "by_reading": by_reading}))
 
-    return MethodFacts(
-        name=content["name"],
-        paper=content["paper"],
-        streams=tuple(content["streams"]),
-        terms=tuple(content["terms"]),
-        parts=tuple(content["parts"]),
-        readings=content["readings"],
-        values=options,
-        notes=notes if notes.is_file() else None,
-        decisions=[tuple(decision) for decision in content["decisions"]],
-        title=content["title"],
-    )
+    facts = {
+        **content,
+        "streams": tuple(content["streams"]),
+        "terms": tuple(content["terms"]),
+        "parts": tuple(content["parts"]),
+        "values": options,
+        "notes": notes if notes.is_file() else None,
+        "decisions": list(map(tuple, content["decisions"])),
+    }
+    return MethodFacts(**facts)
 
 
 def read_methods_in_process() -> tuple[list[MethodFacts], list[str]]:
@@ -132,28 +134,32 @@ def read_methods_in_process() -> tuple[list[MethodFacts], list[str]]:
     Those that are not kept are from a process of its own: methods import torch, which needs more
     memory than a report.
     """
-    kept = [get_declarations().recall("method", name, _FACTS) for name in list_registered("method")]
-    if all(kept):
-        return [_read_facts(content) for content in kept], []
+    declarations = get_declarations()
+    contents = [declarations.recall("method", name, _FACTS) for name in list_registered("method")]
+    if all(contents):
+        return list(map(_read_facts, contents)), []
 
     spawn = get_context("spawn")
-    answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
-    process = spawn.Process(target=_send_methods, args=(answer,))
+    # a pool would need semaphores, which need /dev/shm
+    receiver, sender = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_send_methods, args=(sender,))
     with start_with_safe_path(), start_without_script():
         process.start()
-    answer.close()
-    with answers:
+    sender.close()
+    with receiver:
         try:
-            sent: tuple[list[MethodFacts], list[str]] = answers.recv()
+            sent: tuple[list[MethodFacts], list[str]] = receiver.recv()
         except EOFError:
             sent = [], ["no method is described: a method ended the process that imported it"]
     process.join()
+
     # the next report of this process needs no other one
-    get_declarations().read_again()
+    declarations.read_again()
     return sent
 
 
-def _send_methods(answer: Connection) -> None:
+def _send_methods(sender: Connection) -> None:
+    """Send the facts of all methods, and a line for each that fails, to the process of the report."""
     methods = []
     problems = []
     for name in list_registered("method"):
@@ -162,16 +168,21 @@ def _send_methods(answer: Connection) -> None:
         except UserError as error:
             problems.append(str(error))
     get_declarations().save()
-    answer.send((methods, problems))
+    sender.send((methods, problems))
 
 
 def _make_option_facts(
-    key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]
+    name: str,
+    declared: dataclasses.Field[Any],
+    values_by_reading: Sequence[Mapping[str, object]],
 ) -> OptionFacts:
-    allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(
-        item.metadata["unit"]
-    )
-    by_reading = tuple(str(values[key]) for values in named)
+    about = declared.metadata
+    # an empty choice is the one that leaves something out
+    choices = ", ".join(choice or "nothing" for choice in about["choices"])
     return OptionFacts(
-        key, by_reading, allowed, str(item.metadata["source"]), ORIGINS[item.metadata["origin"]]
+        name,
+        by_reading=tuple(str(values[name]) for values in values_by_reading),
+        allowed=choices or str(about["unit"]),
+        source=str(about["source"]),
+        origin=ORIGINS[about["origin"]],
     )

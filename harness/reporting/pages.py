@@ -58,25 +58,15 @@ class Pages:
         **shared: object,
     ) -> None:
         """Compile templates on first use; all of them see the stems and the `shared` values."""
-        self.folder, self.written = folder, list[str]()
-        self.profiles, self.methods, self.papers = (
-            make_slugs(profiles),
-            make_slugs(methods),
-            make_slugs(papers),
-        )
+        self.folder = folder
+        self.written: list[str] = []
+        self.profiles = make_slugs(profiles)
+        self.methods = make_slugs(methods)
+        self.papers = make_slugs(papers)
         self._characters_on_page = 0
         self._charts_on_page = 0
         self._environment = make_environment(autoescape=True, finalize=_clean_printed)
-        own = (about_minutes, anchor, breaks, duration, minus, named, slug, spec_json, tone)
-        filters = (*own, verbatim)
-        self._environment.filters |= {each.__name__: each for each in filters}
-        texts = {
-            "csv": format_csv_table,
-            "latex": format_latex_or_comment,
-            "name_of": name_of,
-            "overrides": format_overrides,
-        }
-        self._environment.filters |= {"count": count_of, **texts}
+        self._environment.filters |= _FILTERS
         self._environment.globals |= {"pages": self, **shared}
 
     def write(self, template: str, path: str, **content: object) -> None:
@@ -144,18 +134,22 @@ class _CompiledTemplates(BytecodeCache):
     """The compiled templates of this process, which all its reports share."""
 
     def __init__(self) -> None:
-        self._kept = dict[tuple[object, ...], Any]()
+        self._code_of_template = dict[tuple[object, ...], Any]()
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        bucket.code = self._kept.get(self._key(bucket))
+        bucket.code = self._code_of_template.get(self._key(bucket))
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        self._kept[self._key(bucket)] = bucket.code
+        self._code_of_template[self._key(bucket)] = bucket.code
 
     def _key(self, bucket: Bucket) -> tuple[object, ...]:
         """What compiled code depends on: the template, its text and the options that differ."""
-        given = bucket.environment
-        options = (given.autoescape, given.finalize, given.keep_trailing_newline)
+        environment = bucket.environment
+        options = (
+            environment.autoescape,
+            environment.finalize,
+            environment.keep_trailing_newline,
+        )
         return (bucket.key, bucket.checksum, *options)
 
 
@@ -166,9 +160,8 @@ def make_environment(**options: Any) -> Environment:
     """Return a jinja environment of the project's templates, in which an undefined name is an
     error.
     """
-    loader = FileSystemLoader(TEMPLATES)
     return Environment(
-        loader=loader,
+        loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -190,17 +183,16 @@ def anchor(key: str) -> str:
     part of the key.
     """
     stem = slug(key)
-    return stem if stem == re.sub("[ /]+", "-", key.lower()) else f"{stem}-{digest(key)[:8]}"
+    is_whole = stem == re.sub("[ /]+", "-", key.lower())
+    return stem if is_whole else f"{stem}-{digest(key)[:8]}"
 
 
 def dump_json(value: object) -> str:
     """A value as JSON; control characters in its texts are made visible."""
     text = _dump_value(value)
-    return (
-        text
-        if text.isprintable() and not _HIDDEN.search(text)
-        else _dump_value(_make_visible(value))
-    )
+    if text.isprintable() and not _HIDDEN.search(text):
+        return text
+    return _dump_value(_make_visible(value))
 
 
 #: how JSON writes control characters, tabs and line feeds apart
@@ -228,19 +220,22 @@ def _make_visible(value: object) -> object:
 
 def make_slugs(names: Iterable[str]) -> dict[str, str]:
     """A unique slug for each name, safe on every file system and in links."""
-    there = list(dict.fromkeys(names))
-    return dict(zip(there, make_unique(map(slug, there)), strict=True))
+    unique_names = list(dict.fromkeys(names))
+    stems = make_unique(map(slug, unique_names))
+    return dict(zip(unique_names, stems, strict=True))
 
 
 def make_unique(stems: Iterable[str]) -> list[str]:
     """Stems of file names in their order; a repeated stem gets a number: `a`, `a--2`."""
-    taken: dict[str, None] = {}
+    unique_stems: dict[str, None] = {}
     for stem in stems:
+        unique = stem
         count = 1
-        while (unique := stem if count == 1 else f"{stem}--{count}") in taken:
+        while unique in unique_stems:
             count += 1
-        taken[unique] = None
-    return list(taken)
+            unique = f"{stem}--{count}"
+        unique_stems[unique] = None
+    return list(unique_stems)
 
 
 def minus(text: str) -> str:
@@ -250,18 +245,24 @@ def minus(text: str) -> str:
 
 def breaks(text: str) -> Markup:
     """Escape a name and let it break before its options and after separators."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", minus(visible(text))))
+    parts = re.split(r"(?=\[)|(?<=[,=/+_])", minus(visible(text)))
+    return Markup("<wbr>").join(parts)
 
 
 def named(head: LineHead) -> Markup:
     """A name with its code on hover, where it has one."""
     text = breaks(str(head))
-    code = visible(get_code(head))
-    return (
-        Markup('<span title="{}">{}</span>').format(code, text)
-        if isinstance(head, VariantName)
-        else text
-    )
+    if not isinstance(head, VariantName):
+        return text
+    return Markup('<span title="{}">{}</span>').format(visible(get_code(head)), text)
+
+
+#: elements of notes that are wider than a page, and what lets a reader scroll them
+_SCROLLED = {
+    "<pre>": '<pre tabindex="0">',
+    "<table>": '<div class="scroll" tabindex="0"><table class="prose">',
+    "</table>": "</table></div>",
+}
 
 
 def convert_notes(text: str, pages: Mapping[str, str]) -> Markup:
@@ -273,35 +274,38 @@ def convert_notes(text: str, pages: Mapping[str, str]) -> Markup:
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     tokens = markdown.parse(visible(text))
-    tokens = tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
+    if tokens and tokens[0].tag == "h1":
+        # the beginning of the title, its text and its end
+        tokens = tokens[3:]
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+            level = int(token.tag[1]) + 1
+            token.tag = f"h{min(6, level)}"
         token.children = _keep_known_links(token.children or [], pages)
-    html = markdown.renderer.render(tokens, markdown.options, {})
+
     # safe: the parser escapes all text and renders no HTML of the notes
-    html = html.replace("<pre>", '<pre tabindex="0">').replace(
-        "<table>", '<div class="scroll" tabindex="0"><table class="prose">'
-    )
-    return Markup(html.replace("</table>", "</table></div>"))
+    html = markdown.renderer.render(tokens, markdown.options, {})
+    for tag, scrolled in _SCROLLED.items():
+        html = html.replace(tag, scrolled)
+    return Markup(html)
 
 
 def _keep_known_links(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
     """Remove the links that are neither external nor to a page."""
-    kept = []
-    open_links = []
+    known = []
+    is_link_known = []
     for token in tokens:
         if token.type == "link_open":
             href = str(token.attrGet("href") or "")
             is_external = href.startswith(("https://", "http://"))
             target = href if is_external else pages.get(href.removesuffix(".md"), "")
-            open_links.append(bool(target))
+            is_link_known.append(bool(target))
             token.attrSet("href", target)
-        if token.type not in ("link_open", "link_close") or open_links[-1]:
-            kept.append(token)
+        if token.type not in ("link_open", "link_close") or is_link_known[-1]:
+            known.append(token)
         if token.type == "link_close":
-            open_links.pop()
-    return kept
+            is_link_known.pop()
+    return known
 
 
 def _clean_printed(value: object) -> object:
@@ -318,16 +322,38 @@ def verbatim(text: str) -> Markup:
     return escape(visible(text))
 
 
+#: what templates do with a value, by the name that they use
+_FILTERS = {
+    "about_minutes": about_minutes,
+    "anchor": anchor,
+    "breaks": breaks,
+    "count": count_of,
+    "csv": format_csv_table,
+    "duration": duration,
+    "latex": format_latex_or_comment,
+    "minus": minus,
+    "name_of": name_of,
+    "named": named,
+    "overrides": format_overrides,
+    "slug": slug,
+    "spec_json": spec_json,
+    "tone": tone,
+    "verbatim": verbatim,
+}
+
 #: calls of the scripts that a page loads
 _FRAGMENT = "showFragment("
 _CHART = "showChart("
 _SCRIPT_END = ");\n"
 
 
-def _read_fragments(folder: Path, page: str) -> dict[str, str]:
-    """The HTML of the parts that a page loads, by the paths of their files."""
-    paths = [*_CHOSEN_FILE.findall(page), *_OPENED_FILE.findall(page)]
-    return {path: _read_fragment(folder / path) for path in paths if (folder / path).is_file()}
+def _read_fragments(folder: Path, paths: Iterable[str]) -> dict[str, str]:
+    """The HTML of those parts of a page whose files are there, by their paths."""
+    html_by_path: dict[str, str] = {}
+    for path in paths:
+        if (folder / path).is_file():
+            html_by_path[path] = _read_fragment(folder / path)
+    return html_by_path
 
 
 def _read_fragment(path: Path) -> str:
@@ -352,6 +378,9 @@ NAME = "report.html"
 #: most bytes of pages, and of figures, in one file: mail servers refuse more than about 25 MB
 MOST_PAGES = 8_000_000
 MOST_FIGURES = 8_000_000
+#: where the content of a page begins and ends
+_MAIN = '<main id="main">'
+_MAIN_END = "</main>"
 _SCRIPTS = ("vega.js", "site.js", "charts.js")
 _STYLES = ("style.css", "charts.css")
 #: templates escape < and > in all texts, so that this finds whole tags only
@@ -370,17 +399,17 @@ def make_search_index(folder: Path, names: Iterable[str]) -> str:
     """A script with the heading, place, page and rows of each part of these pages, for the search
     of a site.
     """
-    found = []
+    parts = []
     for name in names:
         text = _read_with_parts(folder, folder / name)
-        heads = list(_HEADING.finditer(text))
-        title = _strip_tags(heads[0][2]) if heads else ""
-        for head, after in zip(heads, [*heads[1:], None], strict=True):
-            end = after.start() if after else len(text)
-            rows = dict.fromkeys(map(_strip_tags, _ROW.findall(text, head.end(), end)))
-            place = f"{name}#{head[3]}" if head[3] else name
-            found.append((_strip_tags(head[2]), place, title, " ".join(rows)[:MOST_ROWS]))
-    return f"takeSearch({dump_json(found)});\n"
+        headings = list(_HEADING.finditer(text))
+        title = _strip_tags(headings[0][2]) if headings else ""
+        ends = [heading.start() for heading in headings[1:]]
+        for heading, end in zip(headings, [*ends, len(text)], strict=False):
+            rows = dict.fromkeys(map(_strip_tags, _ROW.findall(text, heading.end(), end)))
+            place = f"{name}#{heading[3]}" if heading[3] else name
+            parts.append((_strip_tags(heading[2]), place, title, " ".join(rows)[:MOST_ROWS]))
+    return f"takeSearch({dump_json(parts)});\n"
 
 
 def _read_with_parts(folder: Path, page: Path) -> str:
@@ -388,16 +417,12 @@ def _read_with_parts(folder: Path, page: Path) -> str:
     chosen at the end.
     """
     text = page.read_text("utf-8")
-    chosen = [
-        _read_fragment(folder / path)
-        for path in _CHOSEN_FILE.findall(text)
-        if (folder / path).is_file()
-    ]
+    chosen_parts = _read_fragments(folder, _CHOSEN_FILE.findall(text)).values()
 
-    def with_part(attribute: re.Match[str]) -> str:
+    def add_part(attribute: re.Match[str]) -> str:
         return attribute[0] + _read_fragment(folder / attribute[1])
 
-    return _OPENED_FILE.sub(with_part, text) + "".join(chosen)
+    return _OPENED_FILE.sub(add_part, text) + "".join(chosen_parts)
 
 
 def _strip_tags(html: str) -> str:
@@ -458,37 +483,46 @@ def _list_left_out(
 ) -> list[str]:
     """What one file has no room for, in words."""
     all_figures = len(list(folder.glob("figures/*.svg")))
-    left_out = {
+    counts = {
         "page": all_pages - len(pages),
         "figure": all_figures - shown_figures,
         "leaderboard": _count_left_out(folder, "boards", pages.values()),
         "folded part": _count_left_out(folder, "parts", pages.values()),
         "chart": _count_left_out(folder, "charts", pages.values()),
     }
-    return [f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number]
+    return [f"{count_of(count, kind)} (too large)" for kind, count in counts.items() if count]
 
 
 def _read_pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The content of each page by path, with the parts that it loads, as far as they fit."""
     pages: dict[str, str] = {}
-    size = 0
+    room = MOST_PAGES
     for name in names:
         text = (folder / name).read_text("utf-8")
-        start = '<main id="main">'
-        end = "</main>"
-        content = text[text.index(start) + len(start) : text.rindex(end)]
-        if pages and size + len(content) > MOST_PAGES:
+        content = text.partition(_MAIN)[2].rpartition(_MAIN_END)[0]
+        # the first page is there in any case
+        if pages and len(content) > room:
             continue
-        for path, html in _read_fragments(folder, text).items():
-            if size + len(content) + len(html) <= MOST_PAGES:
-                content += f'<template class="fragment" data-file="{path}">{html}</template>'
-        for path in dict.fromkeys(_CHART_FILE.findall(content)):
-            spec = _read_script(folder / path, _CHART)
-            if size + len(content) + len(spec) <= MOST_PAGES:
-                content += f'<script type="application/json" data-file="{path}">{spec}</script>'
-        size += len(content)
-        pages[name] = content
+        pages[name] = _add_loaded(folder, text, content, room)
+        room -= len(pages[name])
     return pages
+
+
+def _add_loaded(folder: Path, text: str, content: str, room: int) -> str:
+    """The content of a page and behind it the files that it loads, as far as they fit into a room
+    in characters.
+    """
+    paths = [*_CHOSEN_FILE.findall(text), *_OPENED_FILE.findall(text)]
+    for path, html in _read_fragments(folder, paths).items():
+        if len(content) + len(html) <= room:
+            content += f'<template class="fragment" data-file="{path}">{html}</template>'
+
+    # parts have charts too
+    for path in dict.fromkeys(_CHART_FILE.findall(content)):
+        spec = _read_script(folder / path, _CHART)
+        if len(content) + len(spec) <= room:
+            content += f'<script type="application/json" data-file="{path}">{spec}</script>'
+    return content
 
 
 def _count_left_out(folder: Path, kind: str, pages: Iterable[str]) -> int:
@@ -504,41 +538,43 @@ _KEPT_FILE = re.compile(r' data-file="([^"]+\.js)"')
 
 
 def _read_figures(folder: Path) -> dict[str, str]:
-    """The figures as data URLs by path, as far as they fit."""
+    """The figures as data URLs by path, smallest first, as far as they fit."""
     figures: dict[str, str] = {}
     size = 0
     for path in sorted(folder.glob("figures/*.svg"), key=lambda path: path.stat().st_size):
         size += path.stat().st_size
         if size <= MOST_FIGURES:
-            held = base64.b64encode(path.read_bytes()).decode()
-            figures[path.relative_to(folder).as_posix()] = f"data:image/svg+xml;base64,{held}"
+            content = base64.b64encode(path.read_bytes()).decode()
+            figures[path.relative_to(folder).as_posix()] = f"data:image/svg+xml;base64,{content}"
     return figures
 
 
-def _move_links(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
-    """A page's content for the one file: ids are made unique, links point to the new ids, and
-    figures are embedded.
+def _move_links(text: str, path: str, ids: Mapping[str, str], figures: Mapping[str, str]) -> str:
+    """A page's content for the one file: the ids of its parts begin with that of the page, links
+    point to the new ids, and figures are embedded.
     """
 
-    def attribute(match: re.Match[str]) -> str:
+    def move_attribute(match: re.Match[str]) -> str:
         name = match[1]
         value = match[2]
         if name == "id":
-            return f' id="{_make_id(within[path], value)}"'
-        parts = urlsplit(value)
-        if parts.scheme:
+            return f' id="{_make_id(ids[path], value)}"'
+        link = urlsplit(value)
+        if link.scheme:
             return match[0]
-        target = (
-            posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path)))
-            if parts.path
-            else path
-        )
+
+        target = path
+        if link.path:
+            folder = posixpath.dirname(path)
+            target = posixpath.normpath(posixpath.join(folder, unquote(link.path)))
         if name == "src":
             return f' src="{figures[target]}"' if target in figures else ""
-        inside = target in within and not parts.query
-        return f' href="#{_make_id(within[target], parts.fragment)}"' if inside else ""
+        # a link to what is not in the file is none
+        if target not in ids or link.query:
+            return ""
+        return f' href="#{_make_id(ids[target], link.fragment)}"'
 
-    return _TAG.sub(lambda tag: _ATTRIBUTE.sub(attribute, tag[0]), text)
+    return _TAG.sub(lambda tag: _ATTRIBUTE.sub(move_attribute, tag[0]), text)
 
 
 def _make_id(page: str, name: str) -> str:

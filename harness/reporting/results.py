@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,14 +73,15 @@ class Results:
         """The results of a store, or those of one profile, with their tunings; `judge` says which
         are present.
         """
-        every = store.frames().judge_by(judge)
-        runs = every.where(profile=[profile]) if profile else every
-        failures = tuple(
-            failure for failure in store.failures() if profile in (None, failure.profile)
-        )
+        runs = frames = store.frames().judge_by(judge)
+        failures = store.failures()
         tunings, problems = read_tunings(store)
-        mine = [tuning for tuning in tunings if profile in (None, tuning.profile)]
-        return cls(store, runs, failures, (*every.problems, *problems), profile, tunings=mine)
+        if profile:
+            runs = frames.where(profile=[profile])
+            failures = [failure for failure in failures if failure.profile == profile]
+            tunings = [tuning for tuning in tunings if tuning.profile == profile]
+        problems = [*frames.problems, *problems]
+        return cls(store, runs, tuple(failures), tuple(problems), profile, tunings=tunings)
 
     def with_margin(self, margin: float | None) -> Self:
         """The same results with a margin in points, if one is given. Raises UserError unless it is
@@ -154,13 +155,13 @@ class Results:
 
     def _paper_grids(self, variants: Sequence[str] = ()) -> Mapping[str, Grid]:
         """The papers' tables, with only the rows of some variants where these are given."""
-        filled = fill_tables(
-            self.profile or PAPER_PROFILE, self.frames, self.commands, variants, self.margin
-        )
-        tables = [
-            shown for table in filled if (shown := table.of(variants) if variants else table).rows
-        ]
-        return {f"{table.paper.name}:{table.name}": make_paper_grid(table) for table in tables}
+        profile = self.profile or PAPER_PROFILE
+        grids = {}
+        for table in fill_tables(profile, self.frames, self.commands, variants, self.margin):
+            shown = table.of(variants) if variants else table
+            if shown.rows:
+                grids[f"{table.paper.name}:{table.name}"] = make_paper_grid(shown)
+        return grids
 
     @cached_property
     def _by_profile(self) -> dict[str, Results]:
@@ -185,7 +186,8 @@ class Results:
         results of several. `rows` are the only variants to show, in this order
         ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
         """
-        return make_grid_frame(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
+        results = self.of_profile(self._choose_profile(profile))
+        return make_grid_frame(results.grid(name, rows, whole=True))
 
     @check_call
     def text(
@@ -225,12 +227,26 @@ class Results:
         """The table that `text` formats. Raises its errors."""
         if digits is not None and digits < 0:
             raise UserError(f"a number of decimals is 0 or more, not {digits}")
-        grid = self.of_profile(self._profile(profile)).grid(name, rows, digits=digits)
+
+        results = self.of_profile(self._choose_profile(profile))
+        grid = results.grid(name, rows, digits=digits)
         for names in filter(None, map(_split_names, (tasks, columns))):
             grid = pick_columns(grid, names)
         if not seeds:
             grid = remove_seeds(grid)
         return grid if std else remove_spread(grid)
+
+    def _choose_profile(self, name: str | None) -> str:
+        """The name of a profile; without one, that of the only profile with results."""
+        if name is not None:
+            return load_profile(name).name
+        self._check_runs()
+        if len(self.profiles) != 1:
+            raise UserError(
+                f"{self.folder} has results of the profiles {', '.join(self.profiles)}; choose one (--profile NAME, "
+                "in Python profile=NAME)"
+            )
+        return self.profiles[0]
 
     @check_call
     def compare(
@@ -251,11 +267,16 @@ class Results:
         result in one sentence. Raises UserError when no runs or several groups of runs match.
         """
         self._check_runs()
-        overrides = set if isinstance(set, Mapping) else parse_overrides(set)
-        name = load_profile(profile).name if profile else None
-        where = {"profile": name, "setting": setting, "encoder": encoder}
         return compare_variants(
-            self.runs, a, b, metric, **where, overrides=overrides, points=self.margin
+            self.runs,
+            a,
+            b,
+            metric,
+            profile=load_profile(profile).name if profile else None,
+            setting=setting,
+            encoder=encoder,
+            overrides=set if isinstance(set, Mapping) else parse_overrides(set),
+            points=self.margin,
         )
 
     def grid(
@@ -267,88 +288,96 @@ class Results:
         task; `digits` are the most decimals. Raises UserError for a name that has no table, for a
         variant without a row, and for `digits` of a paper's table.
         """
-        tables = {} if ":" in name else {table.suite: table for table in self.tables}
-        if suite := tables.get(match_case(name, tables)):
-            table = add_tuned_rows(suite, self.tuned)
-            variants = self._variants(rows, table)
-            note = self.commands.explain_untrained(table.profile, table.lacking)
-            if digits is not None:
-                table = table.with_digits(digits)
-            return make_summary_grid(
-                table.of(variants) if variants else table, whole=whole, note=note
+        if ":" in name:
+            return self._find_paper_grid(name, rows, digits)
+
+        tables = {table.suite: table for table in self.tables}
+        table = tables.get(match_case(name, tables))
+        if table is None:
+            self._refuse_unscored(name)
+            self._list_variants(rows)
+            raise self._explain_no_table(name, tables)
+
+        table = add_tuned_rows(table, self.tuned)
+        variants = self._list_variants(rows, table)
+        note = self.commands.explain_untrained(table.profile, table.lacking)
+        if digits is not None:
+            table = table.with_digits(digits)
+        if variants:
+            table = table.of(variants)
+        return make_summary_grid(table, whole=whole, note=note)
+
+    def _find_paper_grid(self, name: str, rows: Names, digits: int | None) -> Grid:
+        variants = self._list_variants(rows)
+        grids = self._paper_grids(variants) if variants else self.paper_grids
+        own_name = match_case(name, grids)
+        if own_name not in grids:
+            raise self._explain_no_table(
+                name, [known for known, grid in grids.items() if not grid.empty]
             )
-        lines = [line for (_, of), some in self.unscored.items() if of == name for line in some]
+        if digits is not None:
+            raise UserError(
+                f"the table {own_name} has the decimals of the paper; leave --digits out"
+            )
+        return grids[own_name]
+
+    def _refuse_unscored(self, suite: str) -> None:
+        """Raise UserError for a suite in which runs have been evaluated but have no score."""
+        lines: list[str] = []
+        for (_, unscored_suite), lines_of_suite in self.unscored.items():
+            if unscored_suite == suite:
+                lines += lines_of_suite
         if lines:
             raise UserError(
-                f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}"
+                f"no run of profile '{self.profile}' has a score in '{suite}': {'; '.join(lines)}"
             )
-        variants = self._variants(rows)
-        papers = (
-            {} if ":" not in name else self._paper_grids(variants) if variants else self.paper_grids
-        )
-        own = match_case(name, papers)
-        if own in papers:
-            if digits is not None:
-                raise UserError(
-                    f"the table {own} has the decimals of the paper; leave --digits out"
-                )
-            return papers[own]
-        known = [*tables, *(each for each, grid in papers.items() if not grid.empty)]
-        raise UserError(
+
+    def _explain_no_table(self, name: str, known: Collection[str]) -> UserError:
+        return UserError(
             f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}"
         )
 
-    def _variants(self, rows: Names, table: SummaryTable | None = None) -> list[str]:
+    def _list_variants(self, rows: Names, table: SummaryTable | None = None) -> list[str]:
         """The variants named as rows of a suite's table, or of a paper's. Raises UserError for one
         without a run.
         """
-        variants = [str(Variant.parse(each.strip())) for each in _split_names(rows)]
-        papers = (
-            [each for paper in read_papers() for each in paper.tables.values()]
-            if variants and not table
-            else []
-        )
-        there = {
-            *self.frames.texts("variant"),
-            *(row.variant for each in papers for row in each.rows),
-        }
-        there = {row.label.variant for row in table.rows} if table else there
-        for lacking in (each for each in variants if each not in there):
-            where = f"profile '{self.profile}'" + (
-                f" has a score in '{table.suite}'" if table else ""
-            )
-            raise UserError(
-                f"no run of '{lacking}' in the results of {where}; {suggest(lacking, sorted(there))}"
-            )
+        variants = [str(Variant.parse(name)) for name in _split_names(rows)]
+        if not variants:
+            return []
+
+        where = f"profile '{self.profile}'"
+        if table:
+            where += f" has a score in '{table.suite}'"
+            known = {row.label.variant for row in table.rows}
+        else:
+            known = {*self.frames.texts("variant")}
+            for paper in read_papers():
+                for paper_table in paper.tables.values():
+                    known.update(row.variant for row in paper_table.rows)
+
+        for variant in variants:
+            if variant not in known:
+                raise UserError(
+                    f"no run of '{variant}' in the results of {where}; "
+                    f"{suggest(variant, sorted(known))}"
+                )
         return variants
 
     def _check_runs(self) -> None:
         if not self.runs:
             raise explain_no_results(self.folder, self.problems)
 
-    def _profile(self, asked: str | None) -> str:
-        if asked is not None:
-            return load_profile(asked).name
-        self._check_runs()
-        if len(self.profiles) != 1:
-            raise UserError(
-                f"{self.folder} has results of the profiles {', '.join(self.profiles)}; choose one (--profile NAME, "
-                "in Python profile=NAME)"
-            )
-        return self.profiles[0]
-
 
 def _split_names(names: Names) -> list[str]:
-    return [name.strip() for name in (split(names) if isinstance(names, str) else names)]
+    listed = split(names) if isinstance(names, str) else names
+    return [name.strip() for name in listed]
 
 
 def make_grid_frame(grid: Grid) -> pandas.DataFrame:
     """A table as texts, one row a line."""
     import pandas
 
-    lines = [
-        [section.title, *map(get_code, line.heads), *map(str, line.cells)]
-        for section in grid.sections
-        for line in section.lines
+    rows = [
+        [title, *map(get_code, line.heads), *map(str, line.cells)] for title, line in grid.lines
     ]
-    return pandas.DataFrame(lines, columns=["section", *grid.heads, *grid.titles])
+    return pandas.DataFrame(rows, columns=["section", *grid.heads, *grid.titles])

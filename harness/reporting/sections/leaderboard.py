@@ -5,7 +5,6 @@ metric, best first.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,6 @@ from harness.commands import Commands
 from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
-from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.curves import make_run_spec
 from harness.reporting.look import (
     DIGITS,
@@ -31,6 +29,7 @@ from harness.reporting.look import (
 )
 from harness.reporting.pages import Pages, anchor
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.sections.questions import sort_forests
 from harness.reporting.sections.runs import sort_runs
 from harness.reporting.seeds.cells import Row, is_ahead
 from harness.reporting.seeds.comparison import Comparison
@@ -39,7 +38,6 @@ from harness.reporting.seeds.gains import (
     Gain,
     compare_against,
     make_headline,
-    rank_importance,
     select_methods,
 )
 from harness.reporting.seeds.spent import BUDGET, MINUTES
@@ -80,9 +78,6 @@ def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain
     return Plot(f"cost-{key}-{budget}", title, spec, unscripted="report.csv has the numbers.")
 
 
-#: the suite whose leaderboards come first, and the profile whose come last
-FIRST_SUITE = "sts"
-TOY_PROFILE = "tiny"
 #: longest reference, in characters, shown as a method's source if it names no authors and year
 LONGEST_SOURCE = 40
 #: what rows spent that a leaderboard shows at first; a reader chooses the rest
@@ -356,22 +351,7 @@ class LeaderboardSection(ReportSection):
         contents = self.contents
         stems = sort_runs(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
-        runs_by_profile = Counter(contents.frames.texts("profile"))
-
-        def rank_board(forest: Forest) -> tuple[object, ...]:
-            profile = forest.table.profile
-            return (
-                profile != PAPER_PROFILE,
-                profile == TOY_PROFILE,
-                -runs_by_profile[profile],
-                profile,
-                forest.table.suite != FIRST_SUITE,
-                forest.table.averages.index(forest.column) > 0,
-                *rank_importance(forest),
-            )
-
-        forests = sorted(contents.forests, key=rank_board)
-        return [Board(forest, contents.commands, pages) for forest in forests]
+        return [Board(forest, contents.commands, pages) for forest in sort_forests(contents)]
 
     @property
     def choices(self) -> Sequence[Mapping[str, str]]:

@@ -4,7 +4,6 @@ whether to believe it, what to run next, and the words for a paper. One page a q
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +11,9 @@ from functools import cached_property
 from harness.commands import Commands
 from harness.metrics import SEEN, UNSEEN
 from harness.papers.citing import Used, make_bibtex
-from harness.papers.published import PAPER_PROFILE
 from harness.reporting import look
 from harness.reporting.charts.standings import draw_standings
+from harness.reporting.contents import Contents
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import Pages, make_slugs
 from harness.reporting.sections.base import ReportSection
@@ -34,8 +33,6 @@ from harness.reporting.seeds.standings import Standings, make_standings
 from harness.reporting.tables.grids import Grid
 from harness.spec import UNTRAINED
 
-#: the profile that is asked about last
-TOY_PROFILE = "tiny"
 #: answers in which the best mean says nothing for its method
 _REFUTED = (Answer.CONFOUNDED, Answer.OPEN)
 
@@ -85,18 +82,13 @@ class QuestionPage:
     @property
     def bibtex(self) -> str:
         """The works of the methods, the encoder, the corpora and the suite."""
-        block = self.question.forest.block
-        table = self.question.forest.table
-        methods = [Used("methods", gain.row.label.method) for gain in self.question.methods]
-        corpora = block.setting.partition("[")[0].split("+")
-        return make_bibtex(
-            [
-                *methods,
-                Used("encoders", block.encoder),
-                *(Used("corpora", name) for name in corpora),
-                Used("suites", table.suite),
-            ]
-        )
+        forest = self.question.forest
+        used = [Used("methods", gain.row.label.method) for gain in self.question.methods]
+        used.append(Used("encoders", forest.block.encoder))
+        corpora = forest.block.setting.partition("[")[0].split("+")
+        used += [Used("corpora", name) for name in corpora]
+        used.append(Used("suites", forest.table.suite))
+        return make_bibtex(used)
 
     @cached_property
     def figure(self) -> ReportFigure:
@@ -107,6 +99,16 @@ class QuestionPage:
         picture = look.draw_picture(title, look.make_paper_spec(plot))
         profile = question.forest.table.profile
         return ReportFigure(self.key, "", profile, title, plot.text, picture)
+
+
+def sort_forests(contents: Contents) -> list[Forest]:
+    """All forests by their profile, their suite and metric, and how much they show."""
+
+    def rank_forest(forest: Forest) -> tuple[object, ...]:
+        profile = contents.rank_profile(forest.table.profile)
+        return *profile, *rank_suite(forest), *rank_importance(forest)
+
+    return sorted(contents.forests, key=rank_forest)
 
 
 class QuestionsSection(ReportSection):
@@ -126,49 +128,42 @@ class QuestionsSection(ReportSection):
         real texts, then the toy world.
         """
         contents = self.contents
-        parts = self._parts()
+        parts = self._collect_parts()
         tuned = self._list_tuned()
-        forests = pick_first_forests(sorted(contents.forests, key=self._order))
+        forests = pick_first_forests(sort_forests(contents))
         stems = make_slugs(f"{profile}-{place}" for profile, place in forests)
-        pages = []
-        for at, ((profile, place), forest) in enumerate(forests.items()):
+
+        pages: list[QuestionPage] = []
+        for (profile, place), forest in forests.items():
             stem = stems[f"{profile}-{place}"]
-            path = f"questions/{stem}.html" if at else "index.html"
+            # the first question is answered on the first page of the report
+            path = f"questions/{stem}.html" if pages else "index.html"
             question = Question(forest, tuned, parts.get(forest.table.suite, {}))
             pages.append(QuestionPage(question, path, f"answer-{stem}", contents.commands))
         return pages
 
-    def _order(self, forest: Forest) -> tuple[object, ...]:
-        profile = forest.table.profile
-        return (
-            profile != PAPER_PROFILE,
-            profile == TOY_PROFILE,
-            -self._runs_by_profile[profile],
-            profile,
-            *rank_suite(forest),
-            *rank_importance(forest),
-        )
-
-    @cached_property
-    def _runs_by_profile(self) -> Counter[str]:
-        return Counter(self.contents.frames.texts("profile"))
-
-    def _parts(self) -> Mapping[str, Mapping[Label, Row]]:
+    def _collect_parts(self) -> Mapping[str, Mapping[Label, Row]]:
         """The rows with scores on test pairs that training has seen and on the others, by suite."""
         frames = self.contents.frames
-        shown = {PAIRS, *(metric for of in self.contents.metrics.values() for metric in of)}
-        is_part = frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)
+        shown_metrics = {PAIRS}.union(*self.contents.metrics.values())
+        parts = frames.parts
+        is_shown = parts["part"].isin((SEEN, UNSEEN)) & parts["metric"].isin(shown_metrics)
+
         by_suite: dict[str, dict[Label, Row]] = {}
-        for label, rows in group_rows(frames, frames.parts[is_part]).items():
-            if label.setting != UNTRAINED:
-                for suite, row in rows.items():
-                    by_suite.setdefault(suite, {})[label] = row
+        for label, rows in group_rows(frames, parts[is_shown]).items():
+            if label.setting == UNTRAINED:
+                continue
+            for suite, row in rows.items():
+                by_suite.setdefault(suite, {})[label] = row
         return by_suite
 
     def _list_tuned(self) -> frozenset[str]:
         """The variants that tunings picked."""
-        tuned = [line for report in self.contents.tuned for line in report.lines]
-        return frozenset(name for line in tuned for name in line.picks.values())
+        names: set[str] = set()
+        for report in self.contents.tuned:
+            for line in report.lines:
+                names.update(line.picks.values())
+        return frozenset(names)
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:

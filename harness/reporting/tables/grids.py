@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Literal
+from itertools import chain, groupby
+from typing import Literal, TypeVar
 
 from harness.errors import UserError
 from harness.formatting import count_of, fixed
@@ -19,6 +19,7 @@ from harness.reporting.seeds.wording import describe_metric, name_suite
 from harness.reporting.tables.cells import Coverage
 from harness.stats import ALPHA, CORRECTION, Summary
 
+T = TypeVar("T")
 BETTER = "*"
 WORSE = "†"
 EQUAL = "≈"
@@ -162,12 +163,17 @@ class Grid:
         return [(group, len(list(columns))) for group, columns in groupby(self.groups)]
 
     @property
+    def lines(self) -> list[tuple[str, Line]]:
+        """Each line with the title of its section."""
+        return [(section.title, line) for section in self.sections for line in section.lines]
+
+    @property
     def parts(self) -> list[list[str]]:
         """What any cell of each column has beside its value: of PARTS."""
-        lines = [line for section in self.sections for line in section.lines]
+        lines = self.lines
         parts_of_columns = []
         for number in range(len(self.columns)):
-            cells = [line.cells[number] for line in lines]
+            cells = [line.cells[number] for _, line in lines]
             parts_of_columns.append([part for part in PARTS if _has_part(cells, part)])
         return parts_of_columns
 
@@ -187,7 +193,7 @@ def pick_columns(grid: Grid, names: Sequence[str]) -> Grid:
     """
     tasks = [group.partition(",")[0] for group in grid.groups] or grid.columns
     names_of_columns = [set(texts) for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
-    names_by_key = {text.casefold(): text for texts in names_of_columns for text in texts}
+    names_by_key = {text.casefold(): text for text in chain.from_iterable(names_of_columns)}
 
     numbers = []
     for name in names:
@@ -198,20 +204,24 @@ def pick_columns(grid: Grid, names: Sequence[str]) -> Grid:
             if names_by_key[name.casefold()] in texts:
                 numbers.append(number)
 
+    def pick(values: Sequence[T]) -> tuple[T, ...]:
+        return tuple(values[number] for number in numbers)
+
+    return replace(
+        _change_lines(grid, lambda line: replace(line, cells=pick(line.cells))),
+        columns=pick(grid.columns),
+        average=pick(grid.average),
+        groups=pick(grid.groups) if grid.groups else (),
+    )
+
+
+def _change_lines(grid: Grid, change: Callable[[Line], Line]) -> Grid:
+    """The grid with each of its lines changed."""
     sections = []
     for section in grid.sections:
-        lines = []
-        for line in section.lines:
-            cells = [line.cells[number] for number in numbers]
-            lines.append(replace(line, cells=tuple(cells)))
-        sections.append(replace(section, lines=tuple(lines)))
-    return replace(
-        grid,
-        columns=tuple(grid.columns[number] for number in numbers),
-        average=tuple(grid.average[number] for number in numbers),
-        groups=tuple(grid.groups[number] for number in numbers) if grid.groups else (),
-        sections=tuple(sections),
-    )
+        lines = tuple(map(change, section.lines))
+        sections.append(replace(section, lines=lines))
+    return replace(grid, sections=tuple(sections))
 
 
 def remove_seeds(grid: Grid) -> Grid:
@@ -220,27 +230,21 @@ def remove_seeds(grid: Grid) -> Grid:
         raise UserError(f"the table {grid.key} has no column of seeds; leave --no-seeds out")
 
     at = grid.heads.index(SEEDS)
-    sections = []
-    for section in grid.sections:
-        lines = [
-            replace(line, heads=line.heads[:at] + line.heads[at + 1 :]) for line in section.lines
-        ]
-        sections.append(replace(section, lines=tuple(lines)))
-    return replace(grid, heads=grid.heads[:at] + grid.heads[at + 1 :], sections=tuple(sections))
+
+    def remove_head(line: Line) -> Line:
+        return replace(line, heads=line.heads[:at] + line.heads[at + 1 :])
+
+    return replace(_change_lines(grid, remove_head), heads=grid.heads[:at] + grid.heads[at + 1 :])
 
 
 def remove_spread(grid: Grid) -> Grid:
     """The grid without deviations over seeds."""
-    sections = []
-    for section in grid.sections:
-        lines = []
-        for line in section.lines:
-            cells = [replace(cell, spread="") for cell in line.cells]
-            lines.append(replace(line, cells=tuple(cells)))
-        sections.append(replace(section, lines=tuple(lines)))
+
+    def remove_deviations(line: Line) -> Line:
+        return replace(line, cells=tuple(replace(cell, spread="") for cell in line.cells))
+
     return replace(
-        grid,
-        sections=tuple(sections),
+        _change_lines(grid, remove_deviations),
         legend=tuple(map(_remove_spread_words, grid.legend)),
         caption=tuple(map(_remove_spread_words, grid.caption)),
     )

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 
 from harness.errors import UserError
 from harness.formatting import for_latex
@@ -114,7 +114,7 @@ def format_latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
     in the place of one that no page holds.
     """
     yield f"% {' '.join(footer.split())}\n% Needs \\usepackage{{booktabs}} in the preamble.\n\n"
-    filled = (grid for grid in grids if any(section.lines for section in grid.sections))
+    filled = (grid for grid in grids if grid.lines)
     for number, grid in enumerate(filled):
         if number:
             yield "\n" if number % HELD else "\n\\clearpage\n"
@@ -167,12 +167,11 @@ def format_latex_table(grid: Grid) -> str:
 def _put_heads_in_cells(grid: Grid) -> Grid:
     """The grid with the heads of its lines as its first columns, and short verdicts."""
     sections = [replace(section, lines=tuple(_make_lines(section))) for section in grid.sections]
-    return replace(
-        grid,
-        columns=(*grid.heads, *grid.columns),
-        groups=("",) * len(grid.heads) + grid.groups if grid.groups else (),
-        sections=tuple(sections),
-    )
+    groups = grid.groups
+    if groups:
+        groups = (*[""] * len(grid.heads), *groups)
+    columns = (*grid.heads, *grid.columns)
+    return replace(grid, columns=columns, groups=groups, sections=tuple(sections))
 
 
 def _make_lines(section: Section) -> Iterator[Line]:
@@ -237,8 +236,10 @@ def fit(grid: Grid, names: int) -> TableLayout | None:
 
 
 def _add_widths(columns: Sequence[_Column], size: int, gap: float) -> float:
+    """The width of columns with the gaps between them, in points."""
     width = sum(column.width(size) + gap for column in columns) - gap
-    return round(width, 3)  # folded columns fill a page exactly
+    # folded columns fill a page exactly
+    return round(width, 3)
 
 
 def _wrap_texts(columns: Sequence[_Column]) -> list[_Column]:
@@ -264,7 +265,8 @@ def _wrap_texts(columns: Sequence[_Column]) -> list[_Column]:
 
 
 def _measure_column(grid: Grid, number: int, *, is_name: bool) -> _Column:
-    cells = [line.cells[number] for section in grid.sections for line in section.lines]
+    """A column of a grid, in its natural width."""
+    cells = [line.cells[number] for _, line in grid.lines]
     is_text = is_name or not all(_NUMBER.fullmatch(cell.value) for cell in cells)
     # bold letters are wider
     values = [_measure_text(cell.value) * (1.1 if cell.bold else 1) for cell in cells]
@@ -398,8 +400,8 @@ def _fill_caption(grid: Grid, room: float) -> tuple[str, list[str]]:
 
 def _explain_marks(grid: Grid) -> Iterator[str]:
     """The remarks that explain the marks of weak scores and the signs of verdicts in a grid."""
-    cells = [cell for section in grid.sections for line in section.lines for cell in line.cells]
-    marks = {mark for cell in cells for mark in cell.caveats}
+    cells = list(chain.from_iterable(line.cells for _, line in grid.lines))
+    marks = set("".join(cell.caveats for cell in cells))
     for note in grid.notes:
         if note[:1] in marks:
             yield note

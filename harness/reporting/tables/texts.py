@@ -33,17 +33,17 @@ def format_markdown_table(grid: Grid) -> str:
     header = [for_markdown(name) for name in ("where", *grid.heads, *grid.titles)]
     ruler = ["---"] * (1 + len(grid.heads)) + ["---:"] * len(grid.columns)
     lines = [_format_markdown_line(header), _format_markdown_line(ruler)]
-    for section in grid.sections:
-        for line in section.lines:
-            heads = [for_markdown(str(text)) for text in (section.title, *line.heads)]
-            lines.append(_format_markdown_line([*heads, *map(_format_markdown_cell, line.cells)]))
+    for title, line in grid.lines:
+        heads = [for_markdown(str(text)) for text in (title, *line.heads)]
+        lines.append(_format_markdown_line([*heads, *map(_format_markdown_cell, line.cells)]))
 
     notes = "\n".join(f"- {for_markdown(note)}" for note in grid.remarks)
     parts = [f"## {for_markdown(grid.title)}", "\n".join(lines), notes]
     if grid.commands:
         commands = [" ".join(visible(command).splitlines()) for command in grid.commands]
-        parts.append("Still to run:\n\n" + "\n".join(f"    {command}" for command in commands))
-    return "\n\n".join(part for part in parts if part)
+        listed = "\n".join(f"    {command}" for command in commands)
+        parts.append(f"Still to run:\n\n{listed}")
+    return "\n\n".join(filter(None, parts))
 
 
 def _format_markdown_cell(cell: CellText) -> str:
@@ -72,13 +72,12 @@ def format_csv_table(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, names))
-    for section in grid.sections:
-        for line in section.lines:
-            fields = [section.title, get_code(line.heads[0]), *map(str, line.heads)]
-            for cell, parts in zip(line.cells, parts_of_columns, strict=True):
-                fields.append("" if cell.value == ABSENT else cell.value)
-                fields += [getattr(cell, part) for part in parts]
-            writer.writerow(map(for_csv, fields))
+    for title, line in grid.lines:
+        fields = [title, get_code(line.heads[0]), *map(str, line.heads)]
+        for cell, parts in zip(line.cells, parts_of_columns, strict=True):
+            fields.append("" if cell.value == ABSENT else cell.value)
+            fields += [getattr(cell, part) for part in parts]
+        writer.writerow(map(for_csv, fields))
     return stream.getvalue()
 
 
