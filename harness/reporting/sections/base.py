@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, NamedTuple
 
 from harness.errors import PlugInError
@@ -59,12 +60,12 @@ class ReportSection:
     @cached_property
     def grids(self) -> Sequence[Grid]:
         """Its tables, for report.md and report.tex."""
-        return [grid for part in self.parts for grid in part.grids]
+        return list(chain.from_iterable(part.grids for part in self.parts))
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:
         """Its figures, which are written as files too."""
-        return [figure for part in self.parts for figure in part.figures]
+        return list(chain.from_iterable(part.figures for part in self.parts))
 
     def rows(self) -> Iterable[CsvFields]:
         """Its rows of tables.csv."""
@@ -92,11 +93,9 @@ class ReportSection:
 
     def links(self, pages: Pages) -> Mapping[str, str]:
         """The links on the overview, from their text to their target: the parts of its page."""
-        return (
-            {part.title: f"{self.home}#{slug(part.key)}" for part in self.parts}
-            if self.lede
-            else {}
-        )
+        if not self.lede:
+            return {}
+        return {part.title: f"{self.home}#{slug(part.key)}" for part in self.parts}
 
     def of_profile(self, profile: str) -> Sequence[Grid]:
         """Its tables on the page of a profile, below the title of the section."""
@@ -112,19 +111,18 @@ def report_sections(contents: Contents) -> list[ReportSection]:
     """All registered sections in their order. One of another package that fails is left out, with a
     warning.
     """
-    own = {
-        name for name, (where, *_) in list_targets(KIND).items() if where.partition(".")[0] in OWN
-    }
-    made: list[ReportSection] = []
+    modules = {name: targets[0] for name, targets in list_targets(KIND).items()}
+    sections: list[ReportSection] = []
     for name in list_registered(KIND):
+        is_own = modules[name].partition(".")[0] in OWN
         try:
             section = get_class(KIND, name, ReportSection)(name, contents)
-            if name not in own:
+            if not is_own:
                 with convert_errors(KIND, name, "cannot be made"):
                     _ = section.grids, section.figures, list(section.rows())
-            made.append(section)
+            sections.append(section)
         except PlugInError as error:
-            if name in own:
+            if is_own:
                 raise
             contents.found.append(str(error))
-    return sorted(made, key=lambda section: section.order)
+    return sorted(sections, key=lambda section: section.order)

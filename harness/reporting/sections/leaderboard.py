@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 from harness.commands import Commands
@@ -55,9 +55,10 @@ def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain
         score = str(format_summary(summary, metric.digits))
         values.append({"name": gain.name.text, "x": number, "y": summary.mean, "score": score})
 
-    kind = "s" if max(number for _, number in spent) >= 1e4 else "g"  # such as 1.2T
+    # large numbers have a letter, such as 1.2T
+    kind = "s" if max(number for _, number in spent) >= 1e4 else "g"
     ticks = {"tickCount": 5, "format": f"~{kind}"}
-    lines = make_tooltip(
+    tooltip = make_tooltip(
         ("name", "method"), ("score", "mean ± deviation"), ("x", budget, f".3~{kind}")
     )
     name = {"text": encode_nominal("name")}
@@ -70,7 +71,7 @@ def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain
             "y": encode_quantity("y", title=metric.title, scale={"zero": False}),
         },
         "layer": [
-            make_layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),
+            make_layer("point", {"tooltip": tooltip}, filled=True, size=70, color=INK),
             make_layer("text", name, align="center", dy=-10, color=INK, fontSize=12),
         ],
     }
@@ -111,18 +112,19 @@ class Board:
     def key(self) -> str:
         """Its id on the page."""
         table = self.forest.table
-        column = self.forest.column
-        return anchor(f"board-{table.profile}-{table.suite}-{column.metric}-{self.forest.place}")
+        metric = self.forest.column.metric
+        return anchor(f"board-{table.profile}-{table.suite}-{metric}-{self.forest.place}")
 
     @property
     def choice(self) -> Mapping[str, str]:
         """What a reader chooses it by, with its id and the file that a page loads it from."""
+        block = self.forest.block
         return {
             "id": self.key,
             "file": f"boards/{self.key}.js",
             "profile": self.forest.table.profile,
-            "setting": self.forest.block.setting,
-            "encoder": self.forest.block.encoder,
+            "setting": block.setting,
+            "encoder": block.encoder,
             "metric": self.metric,
         }
 
@@ -155,7 +157,8 @@ class Board:
     @property
     def names_readings(self) -> bool:
         """Whether a row is named by a reading of its method, which a note then explains."""
-        return any("@" in name for entry in self.entries for name in entry.also)
+        names = chain.from_iterable(entry.also for entry in self.entries)
+        return any("@" in name for name in names)
 
     @property
     def budget(self) -> Sequence[str]:
@@ -179,14 +182,13 @@ class Board:
 
         methods = []
         for entries in by_method.values():
-            stands_for_method = [
-                entry
-                for entry in entries
-                if entry.gain in self.leaders or entry.gain.kind == "untrained"
-            ]
-            first = [*stands_for_method, *entries][0]
-            methods.append([first, *(entry for entry in entries if entry is not first)])
+            own = next(filter(self._is_own, entries), entries[0])
+            methods.append([own, *(entry for entry in entries if entry is not own)])
         return sorted(methods, key=lambda entries: -entries[0].gain.size)
+
+    def _is_own(self, entry: BoardRow) -> bool:
+        """Whether a row stands for its method."""
+        return entry.gain in self.leaders or entry.gain.kind == "untrained"
 
     def rank(self, gain: Gain) -> str:
         """One more than the number of significantly better methods; ABSENT with too few seeds or
@@ -212,9 +214,11 @@ class Board:
         rows = [gain.row for gain in self.leaders]
         if len(rows) < 2 or len(self.tasks) < 2:
             return {}
-        return {
-            row.label.name.text: [self._count_wins(row, other) for other in rows] for row in rows
-        }
+
+        wins = {}
+        for row in rows:
+            wins[row.label.name.text] = [self._count_wins(row, other) for other in rows]
+        return wins
 
     def _count_wins(self, row: Row, other: Row) -> int:
         wins = 0
@@ -244,15 +248,18 @@ class Board:
     def data(self) -> Mapping[str, object]:
         """What the page's script shows on request: gains over other baselines, and pairs of rows."""
         forest = self.forest
-        variants = dict.fromkeys(gain.row.label.variant for gain in self.leaders)
-        pairs = combinations(self.entries[:MOST_COMPARED], 2)
+        variants = dict.fromkeys(leader.row.label.variant for leader in self.leaders)
+        gains = {name_of(variant).text: self._list_gains(variant) for variant in variants}
+        pairs = {}
+        for a, b in combinations(self.entries[:MOST_COMPARED], 2):
+            pairs[f"{a.number} {b.number}"] = self._describe_pair(a, b)
         return {
             "rows": list(map(self._describe_row, self.entries)),
             "column": forest.table.title(forest.column),
             "digits": forest.metric.digits,
             "base": name_of(forest.block.base).text if forest.base else "",
-            "gains": {name_of(variant).text: self._list_gains(variant) for variant in variants},
-            "pairs": {f"{a.number} {b.number}": self._describe_pair(a, b) for a, b in pairs},
+            "gains": gains,
+            "pairs": pairs,
         }
 
     def _describe_row(self, entry: BoardRow) -> Mapping[str, object]:
@@ -297,10 +304,11 @@ class Board:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
         score = Score(self.forest.table.suite, *self.forest.column)
         pair = Comparison(self.forest.conclude(a.gain.row, b.gain.row), score)
-        tests = []
         has_tests = min(cell.summary.n for cell in pair.cells) >= FEWEST_SEEDS
+        tests = []
         if has_tests and not pair.one_sample:
-            tests = [[name, p or interval or value] for name, value, interval, p in pair.rows()]
+            for name, value, interval, p in pair.rows():
+                tests.append([name, p or interval or value])
         return [pair.conclusion(), tests]
 
 
@@ -371,7 +379,7 @@ class LeaderboardSection(ReportSection):
 
     @property
     def sentences(self) -> Sequence[Sentence]:
-        return [sentence for board in self.boards for sentence in board.sentences]
+        return list(chain.from_iterable(board.sentences for board in self.boards))
 
     def write(self, pages: Pages) -> None:
         """Write the file of each leaderboard but the first."""

@@ -199,23 +199,17 @@ def list_notes(
 ) -> list[str]:
     """What was searched, in the paper and here, and how the queries were drawn."""
     runs = f"Runs of profile {finder.profile.name}, seed {seed}."
-    queries = "Queries are drawn at random, the same for every run, since the paper's are not known"
-    if not finder.is_paper:
-        return [
-            f"Not comparable with the paper: other data. {runs}",
-            f"{queries}. A query is not its own neighbour.",
-        ]
-    searched = (
-        f"Searched in the paper ({paper.title}, Table {name.removeprefix('T')}): {entry.pool}."
+    queries = (
+        "Queries are drawn at random, the same for every run, since the paper's are not known. "
+        "A query is not its own neighbour."
     )
-    notes = []
+    if not finder.is_paper:
+        return [f"Not comparable with the paper: other data. {runs}", queries]
+
+    number = name.removeprefix("T")
+    notes = [f"Searched in the paper ({paper.title}, Table {number}): {entry.pool}."]
     if seed is not None:
-        notes += [
-            f"{queries}. A query is not its own neighbour.",
-            f"Searched here: {finder.describe_pool(entry)}.",
-            runs,
-        ]
-    notes.append(searched)
+        notes = [queries, f"Searched here: {finder.describe_pool(entry)}.", runs, *notes]
     if entry.note:
         notes.append(entry.note)
     return notes
@@ -259,10 +253,8 @@ class PapersSection(ReportSection):
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
             for paper in self.contents.papers:
-                for name in paper.figures:
-                    figure = material.figure(paper, name)
-                    if figure.svg or material.is_paper:
-                        figures.append(figure)
+                drawn = [material.figure(paper, name) for name in paper.figures]
+                figures += [figure for figure in drawn if figure.svg or material.is_paper]
         return figures
 
     @cached_property
@@ -336,17 +328,19 @@ def make_paper_fields(
 
 def make_published_fields(cell: PaperCell, number: Published, source: str) -> CsvFields:
     """What is printed, and what the measured scores say of it."""
-    judgement = cell.judgement
-    return {
+    fields: CsvFields = {
         "published": number.value,
         "published_std": number.std,
         "published_seeds": number.seeds,
         "published_star": int(number.star),
         "published_source": source,
         "minus_published": cell.difference,
-        "p_published": cell.test.p if cell.test else None,
-        "margin": cell.margin if cell.equivalence else None,
-        "p_equivalence": cell.equivalence.p if cell.equivalence else None,
-        "verdict_published": judgement.verdict if judgement else None,
-        "seeds_to_decide": judgement.seeds if judgement else None,
     }
+    if cell.test:
+        fields["p_published"] = cell.test.p
+    if cell.equivalence:
+        fields |= {"margin": cell.margin, "p_equivalence": cell.equivalence.p}
+    if cell.judgement:
+        fields["verdict_published"] = cell.judgement.verdict
+        fields["seeds_to_decide"] = cell.judgement.seeds
+    return fields

@@ -55,7 +55,8 @@ class ProfilesSection(ReportSection):
             tables = [table for table in contents.tables if table.profile == profile]
             runs = select_shown_runs(tables)
             places = {(label.setting, label.encoder) for label in runs}
-            lacking = set[str]().union(*(table.lacking for table in tables))
+            lacking = set(chain.from_iterable(table.lacking for table in tables))
+            options = read_unnamed_options(contents.frames, runs)
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
@@ -64,7 +65,7 @@ class ProfilesSection(ReportSection):
                 untrained=contents.commands.explain_untrained(profile, sorted(lacking)),
                 curves=draw_curve_places(runs, contents.result),
                 more_curves=max(0, len(places) - MOST_PLACES),
-                **draw_glances(tables, read_unnamed_options(contents.frames, runs)),
+                **draw_glances(tables, options),
             )
 
 
@@ -78,10 +79,12 @@ class PlotList(NamedTuple):
 def draw_glances(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
     forests = chain.from_iterable(map(make_forests, tables))
+    heat_maps = chain.from_iterable(map(draw_heat_maps, tables))
+    sweeps = chain.from_iterable(draw_sweeps(table, defaults) for table in tables)
     return {
         "forests": _pick_plots(map(draw_forest, sorted(forests, key=rank_importance))),
-        "heats": _pick_plots(plot for table in tables for plot in draw_heat_maps(table)),
-        "sweeps": _pick_plots(plot for table in tables for plot in draw_sweeps(table, defaults)),
+        "heats": _pick_plots(heat_maps),
+        "sweeps": _pick_plots(sweeps),
     }
 
 
@@ -112,23 +115,25 @@ class MethodsSection(ReportSection):
         return {name_of(name).text: f"methods/{stem}.html" for name, stem in pages.methods.items()}
 
     def write(self, pages: Pages) -> None:
-        described = {facts.name: facts for facts in self.contents.methods}
+        """Write a page for each method."""
+        facts_by_name = {facts.name: facts for facts in self.contents.methods}
         links = {name: f"{stem}.html" for name, stem in pages.methods.items()}
         for name, stem in pages.methods.items():
-            facts = described.get(name)
+            facts = facts_by_name.get(name)
             notes = facts.notes.read_text("utf-8") if facts and facts.notes else ""
+            tables = _select_method(self.contents.tables, name)
             pages.write(
                 "method.html",
                 f"methods/{stem}.html",
                 name=name,
                 facts=facts,
                 notes=convert_notes(notes, links),
-                grids=map(make_summary_grid, _select_method(self.contents.tables, name)),
+                grids=map(make_summary_grid, tables),
                 runs=self.contents.counts[name],
             )
 
 
 def _select_method(tables: Sequence[SummaryTable], name: str) -> list[SummaryTable]:
     """The tables reduced to the rows of one method."""
-    kept = (table.where(lambda row: row.label.method == name) for table in tables)
-    return [table for table in kept if table.blocks]
+    reduced = (table.where(lambda row: row.label.method == name) for table in tables)
+    return [table for table in reduced if table.blocks]

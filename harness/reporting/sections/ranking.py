@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -64,7 +65,8 @@ def list_ranking_fields(table: RankingTable) -> Iterator[CsvFields]:
     """The lines of tables.csv of a ranking: mean ranks from best to worst, each with the next
     variant.
     """
-    next_names = [*table.names[1:], None]
+    names = table.names
+    next_names = [*names[1:], None]
     for index, rows in enumerate(table.rows):
         mean, low, high = table.ranks[index]
         yield {
@@ -72,7 +74,7 @@ def list_ranking_fields(table: RankingTable) -> Iterator[CsvFields]:
             "profile": table.source.profile,
             "suite": table.source.suite,
             **table.column._asdict(),
-            "variant": table.names[index],
+            "variant": names[index],
             "n": table.seeds(rows),
             "mean": mean,
             "low": low,
@@ -165,8 +167,9 @@ def rank_variants(table: SummaryTable, column: Column) -> RankingTable | None:
             by_place[place] = rows
 
     places, names = find_common_variants(by_place)
-    rows_of_variants = [[by_place[place][name] for place in places] for name in names]
-    if sum(rows[0].is_trained for rows in rows_of_variants) < FEWEST_RANKED:
+    rows_of_variants = [_list_rows(by_place, places, name) for name in names]
+    trained = [rows for rows in rows_of_variants if rows[0].is_trained]
+    if len(trained) < FEWEST_RANKED:
         return None
 
     ranking = draw_ranking(rows_of_variants, column, table.metric(column).larger_is_better)
@@ -176,6 +179,13 @@ def rank_variants(table: SummaryTable, column: Column) -> RankingTable | None:
     return replace(unnoted, notes=tuple(notes))
 
 
+def _list_rows(
+    by_place: Mapping[str, ByPlace], places: Sequence[str], name: VariantName
+) -> list[Row]:
+    """The rows of a variant, one for each place."""
+    return [by_place[place][name] for place in places]
+
+
 def list_notes(
     table: RankingTable,
     blocks: Mapping[str, Block],
@@ -183,11 +193,12 @@ def list_notes(
     names: Sequence[VariantName],
 ) -> Iterator[str]:
     """What is not ranked, and what weakens the scores of ranked variants; some notes are empty."""
-    trained = [(rows[0].label.name, table.seeds(rows)) for rows in table.rows if rows[0].is_trained]
-    yield make_note(
-        f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds",
-        [f"{name} ({seeds})" for name, seeds in trained if seeds < FEWEST_SEEDS],
-    )
+    few_seeds = []
+    for ranked_rows in table.rows:
+        seeds = table.seeds(ranked_rows)
+        if ranked_rows[0].is_trained and seeds < FEWEST_SEEDS:
+            few_seeds.append(f"{ranked_rows[0].label.name} ({seeds})")
+    yield make_note(f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds", few_seeds)
 
     otherwise_pooled = set()
     for block in blocks.values():
@@ -199,15 +210,13 @@ def list_notes(
         [name for name in names if name in otherwise_pooled],
     )
 
-    unranked: dict[VariantName, None] = {}
-    for variants in by_place.values():
-        unranked |= dict.fromkeys(name for name in variants if name not in names)
-    yield make_note("Not ranked, not run in every pair of setting and encoder", [*unranked])
+    all_names = dict.fromkeys(chain.from_iterable(by_place.values()))
+    unranked = [name for name in all_names if name not in names]
+    yield make_note("Not ranked, not run in every pair of setting and encoder", unranked)
 
-    used = [rows for place, rows in by_place.items() if place in table.places]
-    yield from list_weakness_notes(
-        rows[name].weakness([table.column]) for name in names for rows in used
-    )
+    used_places = [place for place in by_place if place in table.places]
+    rows = chain.from_iterable(_list_rows(by_place, used_places, name) for name in names)
+    yield from list_weakness_notes(row.weakness([table.column]) for row in rows)
 
     unused_places = [place for place in by_place if place not in table.places]
     yield make_note("Pairs not used, without some of these variants", unused_places, "; ")
@@ -242,14 +251,15 @@ def draw_ranking(
     variants: Sequence[Sequence[Row]], column: Column, larger_is_better: bool
 ) -> Ranking:
     """The ranking of variants by their rows, one for each place, with bootstrap draws of seeds."""
-    most_seeds = max(len(row.cells[column].values) for rows in variants for row in rows)
+    cells = [row.cells[column] for row in chain.from_iterable(variants)]
+    most_seeds = max(len(cell.values) for cell in cells)
     # missing seeds are NaN, which draws leave out
-    values = np.full((len(variants), len(variants[0]), most_seeds), np.nan)
-    for variant, rows in enumerate(variants):
-        for place, row in enumerate(rows):
-            scores = row.cells[column].values
-            values[variant, place, : len(scores)] = scores
-    return bootstrap_ranking(values if larger_is_better else -values)
+    values = np.full((len(cells), most_seeds), np.nan)
+    for index, cell in enumerate(cells):
+        values[index, : len(cell.values)] = cell.values
+
+    scores = values.reshape(len(variants), len(variants[0]), most_seeds)
+    return bootstrap_ranking(scores if larger_is_better else -scores)
 
 
 #: decimals of ranks
@@ -297,7 +307,7 @@ def format_rank(table: RankingTable, index: int) -> Line:
     digits = table.metric.digits
     scores = collect_scores(table, index)
     middle = float(interquartile_mean(scores))
-    middle_ends = stratified_interval(interquartile_mean, scores)
+    ends = stratified_interval(interquartile_mean, scores)
 
     improvement = CellText(ABSENT)
     if index + 1 < len(table.rows):
@@ -309,9 +319,7 @@ def format_rank(table: RankingTable, index: int) -> Line:
         CellText(fixed(mean, DIGITS)),
         CellText(interval_text(low, high, DIGITS)),
         CellText(ABSENT if flip is None else f"{flip:.0%}"),
-        CellText(
-            fixed(middle, digits), extra=interval_text(middle_ends.low, middle_ends.high, digits)
-        ),
+        CellText(fixed(middle, digits), extra=interval_text(ends.low, ends.high, digits)),
         improvement,
     ]
     cells += [CellText(fixed(row.cells[table.column].summary.mean, digits)) for row in rows]
@@ -329,8 +337,6 @@ def format_improvement(
 ) -> CellText:
     """The probability that a seed is ahead of one of the next variant, with its interval."""
     sides = (scores, next_scores) if larger_is_better else (next_scores, scores)
+    probability = float(probability_of_improvement(*sides))
     ends = stratified_interval(probability_of_improvement, *sides)
-    return CellText(
-        f"{float(probability_of_improvement(*sides)):.0%}",
-        extra=f"{ends.low:.0%} to {ends.high:.0%}",
-    )
+    return CellText(f"{probability:.0%}", extra=f"{ends.low:.0%} to {ends.high:.0%}")

@@ -4,7 +4,7 @@ from KEY.js.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, groupby
 from math import isnan
@@ -87,26 +87,34 @@ class RunsSection(ReportSection):
         return list_what_ran(self.runs)
 
     def write(self, pages: Pages) -> None:
-        runs = self.runs
-        _write_index(pages, runs, select_averages(self.contents.frames))
-        runs = runs[["profile", "group", "seed", "page", "is_earlier"]]
+        """Write the index, the page of runs, and the file that it reads for each run."""
+        _write_index(pages, self.runs, select_averages(self.contents.frames))
         pages.write("run.html", "runs/run.html", curve=make_run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
+
+        runs = self.runs[["profile", "group", "seed", "page", "is_earlier"]]
         siblings: dict[tuple[str, str], dict[int, str]] = {}
         for run in lines_of(runs):
             siblings.setdefault((run.profile, run.group), {})[run.seed] = run.page
         for run in lines_of(runs):
-            if result := self.contents.result(run.Index):
-                shown = {
-                    **_describe_run(result, self.contents.log(result), self.contents.commands, run),
-                    "machine": _describe_machine(
-                        result, Spent.of(self.contents.frames, [run.Index])
-                    ),
-                    "crumbs": _make_crumbs(result, pages),
-                    "seeds": dict(sorted(siblings[result.profile, result.group].items())),
-                    "judged": self._list_judged(result, pages),
-                }
-                pages.put(f"runs/{run.page}.js", f"showRun({dump_json(shown)});\n".encode())
+            result = self.contents.result(run.Index)
+            if result:
+                shown_run = self._describe(result, run, siblings[run.profile, run.group], pages)
+                content = f"showRun({dump_json(shown_run)});\n"
+                pages.put(f"runs/{run.page}.js", content.encode())
+
+    def _describe(
+        self, result: Result, run: Any, siblings: Mapping[int, str], pages: Pages
+    ) -> dict[str, object]:
+        """All that the page of a run shows; `siblings` are the pages of its group by seed."""
+        spent = Spent.of(self.contents.frames, [run.Index])
+        return {
+            **_describe_run(result, self.contents.log(result), self.contents.commands, run),
+            "machine": _describe_machine(result, spent),
+            "crumbs": _make_crumbs(result, pages),
+            "seeds": dict(sorted(siblings.items())),
+            "judged": self._list_judged(result, pages),
+        }
 
     def _list_judged(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
         """Of each task of the figures' data, what a run says of its pairs or captions, and the file
@@ -118,24 +126,27 @@ class RunsSection(ReportSection):
         """
         contents = self.contents
         arrays = contents.arrays(result)
-        shown = list[Mapping[str, object]]()
+        judged: list[Mapping[str, object]] = []
         for name in arrays:
             if (name.what, name.space) not in _JUDGED:
                 continue
             gold = _read_numbers(arrays.get(ArrayName(name.task, "gold")))
             values = _read_numbers(arrays[name])
-            read = self._find_evaluation(result, name.task)
+            evaluation = self._find_evaluation(result, name.task)
             # pairs have gold scores, captions have none
             gold_scores = len(values) if name.what == "cosine" else 0
-            if read is None or not values or len(gold) != gold_scores:
+            if evaluation is None or not values or len(gold) != gold_scores:
                 continue
-            file = f"judged-{digest(result.profile, read.protocol.key, name.task)[:12]}"
+
+            key = digest(result.profile, evaluation.protocol.key, name.task)
+            file = f"judged-{key[:12]}"
             if not pages.has(f"runs/{file}.js"):
-                texts = contents.sentences(result, read, name.task)
+                texts = contents.sentences(result, evaluation, name.task)
                 data = {"gold": gold, "texts": texts if len(texts) == len(values) else []}
                 pages.put(f"runs/{file}.js", f"showJudged({dump_json(data)});\n".encode())
-            shown.append({"task": name.task, "file": file, _JUDGED[name.what, name.space]: values})
-        return shown
+            values_key = _JUDGED[name.what, name.space]
+            judged.append({"task": name.task, "file": file, values_key: values})
+        return judged
 
     def _find_evaluation(self, result: Result, task: str) -> Evaluation | None:
         """The newest evaluation of a task whose arrays are kept."""
@@ -172,13 +183,11 @@ def sort_runs(frames: Frames) -> pandas.DataFrame:
     suites: list[Any] = [[] for _ in runs.index]
     for run, suite in zip(tests["run"].tolist(), tests["suite"].tolist(), strict=True):
         suites[run].append(suite)
-    sums = (
-        tests.assign(told=_count_warnings(tests["warnings"]))
-        .groupby("run")[["seconds", "told"]]
-        .sum()
-    )
+
+    tests = tests.assign(told=_count_warnings(tests["warnings"]))
+    sums = tests.groupby("run")[["seconds", "told"]].sum()
     sums = sums.reindex(runs.index, fill_value=0)
-    told = runs.assign(
+    described = runs.assign(
         key=frames.keys,
         suites=suites,
         seconds=runs["train_seconds"] + sums["seconds"],
@@ -186,11 +195,13 @@ def sort_runs(frames: Frames) -> pandas.DataFrame:
         best=[ABSENT if isnan(dev) else fixed(dev, 2) for dev in runs["dev"]],
         is_earlier=frames.earlier,
     )
+
     order = [*_PLACE, "variant", "overrides", "seed", "finished"]
-    told = told.astype({name: object for name in order if name != "seed"}).sort_values(
-        order, kind="stable"
-    )
-    return told.assign(page=name_runs(zip(told["key"], told["fingerprint"], strict=True)))
+    # categories would be sorted by their codes
+    texts = {name: object for name in order if name != "seed"}
+    described = described.astype(texts).sort_values(order, kind="stable")
+    pages = name_runs(zip(described["key"], described["fingerprint"], strict=True))
+    return described.assign(page=pages)
 
 
 def _count_warnings(warnings: pandas.Series) -> list[int]:
@@ -212,10 +223,9 @@ def select_averages(frames: Frames) -> pandas.DataFrame:
     metric, value.
     """
     newest = frames.newest()[["run", "suite", "declared"]]
-    means = frames.scores[frames.scores["task"] == AVERAGE].join(
-        newest, on="evaluation", how="inner"
-    )
-    return means[["run", "suite", "declared", "metric", "value"]]
+    averages = frames.scores[frames.scores["task"] == AVERAGE]
+    of_newest = averages.join(newest, on="evaluation", how="inner")
+    return of_newest[["run", "suite", "declared", "metric", "value"]]
 
 
 def _group_by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataFrame]:
@@ -247,7 +257,9 @@ def list_what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
 def format_spans(seeds: Iterable[int]) -> str:
     """`0–4, 7`."""
     texts: list[str] = []
-    for _, group in groupby(enumerate(sorted(set(seeds))), key=lambda pair: pair[1] - pair[0]):
+    # numbers that follow each other are equally far from their places
+    sorted_seeds = enumerate(sorted(set(seeds)))
+    for _, group in groupby(sorted_seeds, key=lambda pair: pair[1] - pair[0]):
         numbers = [number for _, number in group]
         texts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}")
     return ", ".join(texts)
@@ -292,8 +304,8 @@ def _split_index(runs: pandas.DataFrame) -> Iterator[_IndexPage]:
         starts = range(0, len(runs_of_place), MOST_LINES)
         for number, start in enumerate(starts, 1):
             part = f"{number} of {len(starts)}" if len(starts) > 1 else ""
-            shown = runs_of_place.iloc[start : start + MOST_LINES]
-            yield _IndexPage(setting, encoder, profile, part, shown)
+            runs_of_page = runs_of_place.iloc[start : start + MOST_LINES]
+            yield _IndexPage(setting, encoder, profile, part, runs_of_page)
 
 
 def _write_index_page(
@@ -313,23 +325,22 @@ def make_run_lines(
 
     This is the first metric with an average, in the first run that has any average in the suite.
     """
-    found: dict[int, dict[tuple[str, str], dict[str, float]]] = {}
-    for _, run, suite, declared, metric, value in lines_of(
-        averages[averages["run"].isin(runs.index)]
-    ):
-        found.setdefault(run, {}).setdefault((suite, declared), {})[metric] = value
-    shown: dict[str, Metric] = {}
+    means_by_run: dict[int, dict[tuple[str, str], dict[str, float]]] = {}
+    for row in lines_of(averages[averages["run"].isin(runs.index)]):
+        means_by_suite = means_by_run.setdefault(row.run, {})
+        means_by_suite.setdefault((row.suite, row.declared), {})[row.metric] = row.value
+
+    shown_metrics: dict[str, Metric] = {}
     lines = []
     for run in lines_of(runs):
         texts: dict[str, str] = {}
-        for (suite, declared), means in found.get(run.Index, {}).items():
-            if suite not in shown:
-                shown[suite] = _split_metrics(read_declared_metrics(declared), {(AVERAGE,): means})[
-                    0
-                ][0]
-            texts[suite] = _format_score(means, shown[suite])
+        for (suite, declared), means in means_by_run.get(run.Index, {}).items():
+            if suite not in shown_metrics:
+                main, _ = _split_metrics(read_declared_metrics(declared), [means])
+                shown_metrics[suite] = main[0]
+            texts[suite] = _format_score(means, shown_metrics[suite])
         lines.append((run, texts))
-    return lines, shown
+    return lines, shown_metrics
 
 
 def name_runs(runs: Iterable[tuple[str, str]]) -> list[str]:
@@ -345,56 +356,56 @@ def make_score_tables(result: Result) -> Iterator[dict[str, object]]:
     """
     for evaluation in result.current:
         suite = evaluation.suite
-        title = f"{evaluation.suite}, protocol {evaluation.protocol.version}"
+        metrics = evaluation.protocol.metrics
+        title = f"{suite}, protocol {evaluation.protocol.version}"
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
-        main, others = _split_metrics(evaluation.protocol.metrics, tasks)
+        main, folded = _split_metrics(metrics, tasks.values())
         if main:
             yield _make_score_table(title, suite, ("task",), main, tasks)
-        if others:
-            yield _make_score_table("other metrics", suite, ("task",), others, tasks, folded=True)
-        parts: Rows = {
-            (task, part): of
-            for task, by_part in evaluation.parts.items()
-            for part, of in by_part.items()
-        }
+        if folded:
+            yield _make_score_table("other metrics", suite, ("task",), folded, tasks, folded=True)
+
+        parts: dict[tuple[str, ...], Mapping[str, float]] = {}
+        for task, scores_by_part in evaluation.parts.items():
+            for part, scores in scores_by_part.items():
+                parts[task, part] = scores
         if parts:
-            main, others = _split_metrics(evaluation.protocol.metrics, parts)
+            main, folded = _split_metrics(metrics, parts.values())
             about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
-            yield _make_score_table(
-                f"parts of the tasks{about}",
-                suite,
-                ("task", "part"),
-                [*main, *others],
-                parts,
-                folded=True,
-            )
+            title = f"parts of the tasks{about}"
+            columns = [*main, *folded]
+            yield _make_score_table(title, suite, ("task", "part"), columns, parts, folded=True)
 
 
-def _split_metrics(metrics: Iterable[Metric], rows: Rows) -> tuple[list[Metric], list[Metric]]:
-    """The metrics to show at once, first those that tables show, and the metrics to fold away."""
-    names = dict.fromkeys(name for scores in rows.values() for name in scores)
-    declared = {metric.name: metric for metric in metrics if metric.name in names}
-    metrics = [
-        *declared.values(),
-        *(_make_undeclared_metric(name, rows) for name in names if name not in declared),
-    ]
-    main = [metric for metric in metrics if metric.shown]
-    rest = [metric for metric in metrics if not metric.shown]
-    return ([*main, *rest], []) if len(metrics) <= MOST_COLUMNS or not main else (main, rest)
+def _split_metrics(
+    declared: Iterable[Metric], rows: Collection[Mapping[str, float]]
+) -> tuple[list[Metric], list[Metric]]:
+    """The metrics of rows of scores to show at once, first those that tables show, and the metrics
+    to fold away.
+    """
+    names = dict.fromkeys(chain.from_iterable(rows))
+    metrics = {metric.name: metric for metric in declared if metric.name in names}
+    for name in names:
+        if name not in metrics:
+            metrics[name] = _make_undeclared_metric(name, rows)
+
+    main = [metric for metric in metrics.values() if metric.shown]
+    rest = [metric for metric in metrics.values() if not metric.shown]
+    if len(metrics) <= MOST_COLUMNS or not main:
+        return [*main, *rest], []
+    return main, rest
 
 
-def _make_undeclared_metric(name: str, rows: Rows) -> Metric:
+def _make_undeclared_metric(name: str, rows: Iterable[Mapping[str, float]]) -> Metric:
     """A metric that the protocol does not declare: no decimals for counts, four if all are below
     10, else two.
     """
-    values = [scores[name] for scores in rows.values() if name in scores]
-    digits = (
-        0
-        if all(map(float.is_integer, map(float, values)))
-        else 2
-        if max(map(abs, values)) >= 10
-        else 4
-    )
+    values = [float(scores[name]) for scores in rows if name in scores]
+    digits = 4
+    if all(map(float.is_integer, values)):
+        digits = 0
+    elif max(map(abs, values)) >= 10:
+        digits = 2
     return Metric(name, digits=digits, shown=False)
 
 
@@ -407,15 +418,14 @@ def _make_score_table(
     *,
     folded: bool = False,
 ) -> dict[str, object]:
-    texts = [
-        (at, [_format_score(scores, metric) for metric in columns]) for at, scores in rows.items()
-    ]
-    names = [name_metric(suite, metric) for metric in columns]
+    texts = []
+    for row_heads, scores in rows.items():
+        texts.append((row_heads, [_format_score(scores, metric) for metric in columns]))
     return {
         "title": title,
         "suite": suite,
         "heads": heads,
-        "columns": names,
+        "columns": [name_metric(suite, metric) for metric in columns],
         "rows": texts,
         "folded": folded,
     }
@@ -445,22 +455,18 @@ def _describe_teacher(profile: str, use: TeacherUse) -> str:
 
 
 def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
+    """What a run is, its scores, its curves, its values and its log."""
     spec = result.spec
-    teachers = {
-        role: _describe_teacher(result.profile, use) for role, use in result.teachers.items()
-    }
-    values: dict[str, Mapping[str, object]] = {**result.hyperparameters}
-    if teachers:
-        values["teachers"] = teachers
+    overrides = format_overrides(result.overrides)
     backend = f"{result.backend}, an earlier one" if run.is_earlier else result.backend
-    facts: dict[str, object] = {
+    facts = {
         "profile": result.profile,
         "profile read from": result.profile_origin,
         "variant": spec.variant,
         "setting": spec.setting,
         "encoder": spec.encoder,
         "seed": spec.seed,
-        "changed with --set": format_overrides(result.overrides) or "nothing",
+        "changed with --set": overrides or "nothing",
         "fingerprint of the training": result.fingerprint,
         "group, equal for all seeds": result.group,
         "code": result.revision or "unknown",
@@ -469,7 +475,7 @@ def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dic
         "finished": result.finished,
     }
     return {
-        "name": name_of(str(spec.variant), format_overrides(result.overrides)).text,
+        "name": name_of(str(spec.variant), overrides).text,
         "key": spec.key,
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
@@ -478,11 +484,21 @@ def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dic
         "scores": [*make_score_tables(result)],
         "curves": [_make_run_curve(*curve) for curve in list_run_curves(result)],
         "best": _describe_best(result),
-        "values": {part: _format_facts(of_part) for part, of_part in values.items()},
+        "values": _list_values(result),
         "command": commands.repeat(result),
         "facts": _format_facts(facts),
         "log": _pick_log_lines(log),
     }
+
+
+def _list_values(result: Result) -> dict[str, dict[str, str]]:
+    """The values of hyperparameters, part by part, and the teachers."""
+    values = {part: _format_facts(facts) for part, facts in result.hyperparameters.items()}
+    if result.teachers:
+        values["teachers"] = {
+            role: _describe_teacher(result.profile, use) for role, use in result.teachers.items()
+        }
+    return values
 
 
 def _describe_best(result: Result) -> str:
@@ -530,9 +546,9 @@ def _pick_log_lines(log: str) -> str:
     lines = log.splitlines()
     half = LOG_LINES // 2
     omitted = len(lines) - 2 * half
-    return "\n".join(
-        lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]
-    )
+    if omitted > 0:
+        lines = [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]
+    return "\n".join(lines)
 
 
 class FailuresSection(ReportSection):
