@@ -8,8 +8,8 @@ On a CPU, dropout masks are drawn faster than by torch: each element takes 16 ra
 generator. Since 65,536 p need not be an integer, the threshold of a mask is drawn from the integers
 below and above it, so that every element is dropped with probability exactly p. Attention with
 dropout is computed on a CPU a few heads at a time, so that their scores stay in the processor's
-cache. The backward pass recomputes the scores; the forward pass stores only which weights were
-dropped, one byte each.
+cache. The backward pass recomputes scores that did not fit there at once: of these, the forward pass
+stores only which weights were dropped, one byte each.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -82,18 +83,19 @@ def compute_scattered_attention(
     packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
     """Compute attention on padded tensors, on any device."""
-    shape = (packed.rows, packed.longest)
-    query, key, value = (
-        _Moved.apply(tokens, packed, True).unflatten(1, shape) for tokens in (query, key, value)
-    )
+    places = _find_head_places(packed, query.shape[1])
+    padded_shape = (query.shape[1], packed.rows, packed.longest, query.shape[2])
+    query = _Padded.apply(query, places).view(padded_shape)
+    key = _Padded.apply(key, places).view(padded_shape)
+    value = _Padded.apply(value, places).view(padded_shape)
 
     is_token = None
     if packed.shortest < packed.longest:
         columns = torch.arange(packed.longest, device=query.device)
         is_token = columns < packed.offsets.diff().unsqueeze(1)
 
-    padded = compute_attention(query, key, value, is_token, dropout, scale)
-    tokens: Tensor = _Moved.apply(padded.flatten(1, 2), packed, False)
+    attended = compute_attention(query, key, value, is_token, dropout, scale)
+    tokens: Tensor = _Unpadded.apply(attended.flatten(0, 2), places)
     return tokens
 
 
@@ -213,38 +215,67 @@ def _measure_difference(computed: Tensor, expected: Tensor) -> float:
     return float((differences / largest).nan_to_num(torch.inf).max())
 
 
-class _Moved(torch.autograd.Function):
-    """Scatter tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d), or gather
-    them from there.
+@dataclass(frozen=True)
+class _HeadPlaces:
+    """Where the vectors of N tokens' heads stand among the padded ones, head after head, and back.
 
-    The gradient of each is the other, without sums.
+    `of_padded`, (heads x B x L,), is the place of each padded vector among those of the tokens, (N x
+    heads, d); padding has that of a token, since its attention is masked or not read. `of_tokens`,
+    (N, heads), is the place of each token's vector among the padded ones.
+    """
+
+    of_padded: Tensor
+    of_tokens: Tensor
+
+
+def _find_head_places(packed: Packed, heads: int) -> _HeadPlaces:
+    tokens = torch.arange(len(packed.places), device=packed.places.device)
+    token_of_place = tokens.new_zeros(packed.rows * packed.longest)
+    token_of_place = token_of_place.index_copy(0, packed.places, tokens)
+
+    head_numbers = torch.arange(heads, device=tokens.device)
+    of_padded = token_of_place * heads + head_numbers.unsqueeze(1)
+    of_tokens = packed.places.unsqueeze(1) + head_numbers * len(token_of_place)
+    return _HeadPlaces(of_padded.flatten(), of_tokens)
+
+
+class _Padded(torch.autograd.Function):
+    """Vectors of tokens' heads at their padded places: (N, heads, d) -> (heads x B x L, d).
+
+    The gradient is read at the tokens' places, without sums: that of padding is 0.
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, packed: Packed, scatters: bool) -> Tensor:
-        ctx.packed = packed
-        ctx.scatters = scatters
-        return _scatter(values, packed) if scatters else _gather(values, packed)
+    def forward(ctx: Any, tokens: Tensor, places: _HeadPlaces) -> Tensor:
+        ctx.places = places
+        return tokens.flatten(0, 1).index_select(0, places.of_padded)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        move_back = _gather if ctx.scatters else _scatter
-        return move_back(gradients[0], ctx.packed), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _select_tokens(gradients[0], ctx.places), None
 
 
-def _scatter(tokens: Tensor, packed: Packed) -> Tensor:
-    padded = tokens.new_zeros(tokens.shape[1], packed.rows * packed.longest, tokens.shape[-1])
-    return padded.index_copy_(1, packed.places, tokens.transpose(0, 1))
+class _Unpadded(torch.autograd.Function):
+    """Vectors of tokens' heads from their padded places: (heads x B x L, d) -> (N, heads, d).
+
+    The gradient of padding is 0.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, padded: Tensor, places: _HeadPlaces) -> Tensor:
+        ctx.places = places
+        return _select_tokens(padded, places)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        tokens = gradients[0].flatten(0, 1)
+        padded = tokens.new_zeros(len(ctx.places.of_padded), tokens.shape[-1])
+        return padded.index_copy_(0, ctx.places.of_tokens.flatten(), tokens), None
 
 
-def _gather(padded: Tensor, packed: Packed) -> Tensor:
-    if torch.compiler.is_compiling():
-        return padded.index_select(1, packed.places).transpose(0, 1).contiguous()
-
-    # written in the order of the tokens at once, which saves a copy
-    gathered = padded.new_empty(len(packed.places), len(padded), padded.shape[-1])
-    torch.index_select(padded, 1, packed.places, out=gathered.transpose(0, 1))
-    return gathered
+def _select_tokens(padded: Tensor, places: _HeadPlaces) -> Tensor:
+    selected = padded.index_select(0, places.of_tokens.flatten())
+    return selected.view(*places.of_tokens.shape, -1)
 
 
 #: values of 16 bits, and the smallest of them as a signed number
@@ -336,31 +367,37 @@ class _Blocked(torch.autograd.Function):
         raised: float,
         scale: float,
     ) -> Tensor:
-        ctx.save_for_backward(query, key, value, bias, kept)
-        ctx.raised = raised
-        ctx.scale = scale
-
+        parts = _split_items(kept)
         attended = torch.empty_like(query)
         with torch.autocast("cpu", enabled=False):
-            for part in _split_items(kept):
+            for part in parts:
                 weights = _compute_weights(query[part], key[part], bias, part, scale)
-                weights = _apply_mask(weights, kept[part], raised).to(value.dtype)
-                torch.bmm(weights, value[part], out=attended[part])
+                dropped = _apply_mask(weights, kept[part], raised)
+                torch.bmm(dropped.to(value.dtype), value[part], out=attended[part])
+
+        # weights of a single block are stored, those of more are computed again
+        stored = (weights, dropped) if len(parts) == 1 else (None, None)
+        ctx.save_for_backward(query, key, value, bias, kept, *stored)
+        ctx.raised = raised
+        ctx.scale = scale
         return attended
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, bias, kept = ctx.saved_tensors
+        query, key, value, bias, kept, weights, dropped = ctx.saved_tensors
         outer = gradients[0].contiguous()
         of_query = torch.empty_like(query)
         of_key = torch.empty_like(key)
         of_value = torch.empty_like(value)
+        parts = _split_items(kept)
 
         with torch.autocast("cpu", enabled=False):
-            for part in _split_items(kept):
-                weights = _compute_weights(query[part], key[part], bias, part, ctx.scale)
-                dropped = _apply_mask(weights.clone(), kept[part], ctx.raised).to(value.dtype)
-                torch.bmm(dropped.transpose(1, 2), outer[part], out=of_value[part])
+            for part in parts:
+                if len(parts) > 1:
+                    weights = _compute_weights(query[part], key[part], bias, part, ctx.scale)
+                    dropped = _apply_mask(weights, kept[part], ctx.raised)
+                transposed = dropped.to(value.dtype).transpose(1, 2)
+                torch.bmm(transposed, outer[part], out=of_value[part])
 
                 of_dropped = torch.bmm(outer[part], value[part].transpose(1, 2))
                 of_weights = _apply_mask(of_dropped.to(weights.dtype), kept[part], ctx.raised)
@@ -394,5 +431,5 @@ def _compute_weights(
 
 
 def _apply_mask(weights: Tensor, kept: Tensor, raised: float) -> Tensor:
-    """Set weights to 0 in place where they are not kept, and multiply the others."""
-    return weights.mul_(kept).mul_(raised)
+    """Weights with 0 where they are not kept, and the others multiplied."""
+    return (weights * kept).mul_(raised)
