@@ -139,6 +139,21 @@ def _runs_in_this_process() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def small_toy_tests() -> Iterator[None]:
+    """Tests of the toy world with a tenth of their pairs and pictures, for files that ask for no
+    number of the whole ones and compare no run of theirs with that of another process.
+    """
+    from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS, TOY_STS_DEV
+
+    with pytest.MonkeyPatch.context() as patched:
+        for task in (TOY_STS, TOY_STS_DEV):
+            sizes = {subset: size // 10 for subset, size in task.sizes.items()}
+            patched.setattr(task, "sizes", sizes)
+        patched.setattr(TOY_RETRIEVAL.pairs, "size", TOY_RETRIEVAL.pairs.size // 10)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _errors_have_one_line() -> Iterator[None]:
     """What a user reads of an error is one line, whichever test meets it."""

@@ -301,6 +301,7 @@ def test_words_are_marked_by_captions_and_by_ratings() -> None:
     assert grounding_words.marks_of([], {"dog"}, ratings) == (0, None)
 
 
+@pytest.mark.long
 def test_the_marks_of_words_are_those_of_the_command(data_root: Path, tmp_path: Path) -> None:
     rated = tmp_path / "rated.csv"
     rated.write_text("Word,Brysbaert\ndog,4.9\n")
@@ -314,6 +315,7 @@ def test_the_marks_of_words_are_those_of_the_command(data_root: Path, tmp_path: 
     assert {value for marks in made.values() for value in marks["concrete"]} == {4.9, None}
 
 
+@pytest.mark.long
 def test_the_pairs_that_the_student_has_read_are_those_of_the_command(data_root: Path) -> None:
     stored = json.loads(Path(grounding_read.__file__).with_suffix(".json").read_text("utf-8"))
     counts = grounding_read.count_read(data_root)

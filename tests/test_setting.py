@@ -24,6 +24,8 @@ from harness.store import Store
 from harness.toy.corpora import ToyTriplets
 from harness.training.streams import Batches, TrainingData
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 EPOCHS = {"epochs": 2, "batch_size": 64}
 
 
@@ -193,6 +195,7 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
     assert [len(data[which].tokens["pairs"]) for which in ("one", "all")] == [4, 7]
 
 
+@pytest.mark.long
 def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> None:
     """Its image side too, though the images are the same."""
     listed = [

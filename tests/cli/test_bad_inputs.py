@@ -427,6 +427,7 @@ def test_a_full_disk_behind_the_output_is_one_line() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
 def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> None:
     words = [

@@ -14,6 +14,8 @@ from harness.cli.main import cli
 from harness.files import parse_note, write_note
 from harness.store import BACKEND_VERSION
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")
 SUITES = ("--suites", "sts,retrieval")
 
@@ -134,5 +136,5 @@ def test_audit_counts_what_training_has_seen(tmp_path: Path) -> None:
         "audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path
     ).stdout.splitlines()
     overlaps = [line.split() for line in rows if line.split()[:1] == ["toy"]]
-    assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in overlaps
+    assert ["toy", "retrieval", "ToyRetrieval", "100", "0"] in overlaps
     assert {row[2] for row in overlaps if row[1] == "dev"} == {"ToySTS-dev"}

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from harness.cli.demo import GRID
 from harness.cli.main import cli
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 
 def test_the_demo_ends_with_a_report_and_with_commands_that_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

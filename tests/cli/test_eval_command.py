@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import mark_others_long
 from click.testing import CliRunner, Result
 from sentence_transformers import SentenceTransformer
 
@@ -22,6 +23,8 @@ from harness.planning.request import make_model_request
 from harness.runs.export import export
 from harness.store import Store
 from harness.toy import student_folder
+
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def results(tmp_path: Path) -> list[dict]:
     ]
 
 
-@pytest.mark.parametrize("pooling", ["modules", "mean"])
+@pytest.mark.parametrize("pooling", mark_others_long(["modules", "mean"], ["modules"]))
 def test_a_folder_is_scored_by_its_modules_or_by_another_pooling_of_the_encoder(
     model: Path, tmp_path: Path, pooling: str
 ) -> None:
@@ -129,6 +132,7 @@ def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -
     assert not (work.parent / "mteb").exists(), "another evaluation would take scores from there"
 
 
+@pytest.mark.long
 def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +157,7 @@ def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
         export(key, tmp_path / "exported", tmp_path / "results")
 
 
+@pytest.mark.long
 def test_code_of_a_folder_is_executed_only_if_trusted(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ from cli_words import Typed
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 FEW = ["--seeds", "1", "--set", "steps=2", "--set", "eval_every=2", "--executor", "serial"]
 
 

@@ -23,6 +23,8 @@ from harness.store import Store
 from harness.store.tunings import read_tunings
 from harness.toy import student_folder
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 
 def test_tables_and_papers_are_planned_and_told(typed: Typed) -> None:
     printed = typed("run", "--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", "--dry-run")[

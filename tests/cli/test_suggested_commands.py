@@ -18,6 +18,8 @@ from cli_words import Typed as Run
 from harness.commands import Commands, LastPlaces, note_places, read_places
 from harness.toy import student_folder
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 PROFILE = """
 extends = "tiny"
 description = "short runs"

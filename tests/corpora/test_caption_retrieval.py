@@ -129,6 +129,7 @@ def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption
         assert "fetch" not in str(said.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "images"), [(FLICKR30K, 1000), (COCO, 5000)], ids=["Flickr30k", "COCO"]
 )
@@ -154,6 +155,7 @@ def test_the_captions_of_the_papers_test_images(
     assert len(set(data.texts)) > 4.9 * images
 
 
+@pytest.mark.long
 def test_training_images_put_through_as_test_images_are_those_of_training(data_root: Path) -> None:
     """The two ways to standardise must be one: else heads would see other features than they learnt
     from.

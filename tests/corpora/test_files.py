@@ -221,6 +221,7 @@ def test_lists_of_captions_have_the_columns_that_are_named(tmp_path: Path) -> No
     assert lists.fingerprint(tmp_path) != texts.fingerprint(tmp_path)
 
 
+@pytest.mark.long
 def test_the_files_of_the_bundle_are_read_whole(data_root: Path) -> None:
     loaded = SentencesFile("wiki/enwiki_sentences.txt.gz", HOW).load(data_root)
     assert len(loaded) == 120_000

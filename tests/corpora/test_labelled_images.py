@@ -146,6 +146,7 @@ def test_bad_images_are_one_line(images: Path) -> None:
             LabelledImages(name, "fetch it").load(images)
 
 
+@pytest.mark.long
 def test_real_speech_and_images_load(data_root: Path) -> None:
     digits = LabelledAudio(
         "audio/fsdd_wav.tar.gz", "", index="audio/fsdd_index.tsv", split="train", bins=40, frames=64

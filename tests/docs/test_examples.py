@@ -19,6 +19,8 @@ from scripts import script
 import harness
 from harness.cli.main import cli
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 TEMPLATE = ROOT / "examples" / "plugin-template"
 
 

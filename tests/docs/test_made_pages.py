@@ -16,6 +16,7 @@ import encoders_page
 import profiles_page
 import pytest
 import results_page
+from cases import mark_others_long
 from pages import ROOT
 from pydantic import BaseModel
 
@@ -107,7 +108,7 @@ def encoder_groups() -> dict[str, list[str]]:
     return {outcome: names.split(", ") for outcome, names in lines}
 
 
-@pytest.mark.parametrize("kind", ["bert", "albert", "distilbert"])
+@pytest.mark.parametrize("kind", mark_others_long(["bert", "albert", "distilbert"], ["distilbert"]))
 def test_the_page_of_encoders_says_what_comes_back(kind: str) -> None:
     """`make encoders` writes it anew; three of its families are tried here."""
     page = (ROOT / "docs" / "encoders.md").read_text()

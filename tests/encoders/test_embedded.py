@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import mark_others_long
 from test_packed import MODELS, PADS, made, rows
 from torch import Tensor, nn
 
@@ -38,7 +39,7 @@ def drawn(student: Student, **changes: Any) -> Tensor:
     return student.encode(tokens_of(student), 2, **changes)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mark_others_long(MODELS, ["toy"]))
 def test_a_rate_of_one_pass_is_that_of_a_model_with_it(name: str) -> None:
     student, _ = students(name, 0.1, 0.1)
     other = Student(made(name, 0.3, 0.3), PADS)

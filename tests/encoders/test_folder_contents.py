@@ -12,6 +12,7 @@ import encoders_page
 import numpy as np
 import pytest
 import torch
+from cases import mark_others_long
 from model_folders import as_bin, change, edit
 from torch import nn
 
@@ -21,6 +22,8 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.toy import student_folder
 
+#: as a student, and by the modules of sentence-transformers
+READ_BY = mark_others_long(["mean", "modules"], ["mean"])
 #: names of real folders on the hub, of a trainer's folders and of research code
 HARMLESS = [
     *(
@@ -74,7 +77,7 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize("pooling", READ_BY)
 def test_files_without_effect_on_vectors_are_no_obstacle(pooling: str, folder: Path) -> None:
     expected = open_model(folder, pooling).embed(["a red circle"])
     for name in HARMLESS:
@@ -87,7 +90,7 @@ def test_files_without_effect_on_vectors_are_no_obstacle(pooling: str, folder: P
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 
 
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize("pooling", READ_BY)
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -224,7 +227,7 @@ def test_weights_of_another_model_are_refused(strange: str, says: str, folder: P
         Student.load(folder, "mean")
 
 
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize("pooling", READ_BY)
 @pytest.mark.parametrize("prefix", ["module.", "student.", "_orig_mod.", "module.bert."])
 def test_a_prefix_of_all_names_is_named(prefix: str, pooling: str, folder: Path) -> None:
     change(folder, lambda given: {f"{prefix}{name}": value for name, value in given.items()})
@@ -237,7 +240,7 @@ def test_a_prefix_of_all_names_is_named(prefix: str, pooling: str, folder: Path)
 QUERY = "encoder.layer.1.attention.self.query.weight"
 
 
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize("pooling", READ_BY)
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
@@ -353,7 +356,7 @@ def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -
         {"return_dict": False},
     ],
 )
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize("pooling", READ_BY)
 def test_the_harness_chooses_the_attention_and_the_outputs(
     given: dict[str, object], pooling: str, folder: Path
 ) -> None:
@@ -368,7 +371,9 @@ def test_the_harness_chooses_the_attention_and_the_outputs(
     ("kind", "options"),
     [
         ("albert", {"num_hidden_layers": 24}),
-        ("albert", {"num_hidden_layers": 48, "embedding_size": 8}),
+        pytest.param(
+            "albert", {"num_hidden_layers": 48, "embedding_size": 8}, marks=pytest.mark.long
+        ),
         ("rembert", {"input_embedding_size": 8, "output_embedding_size": 64}),
         ("deberta-v2", {}),
         ("gpt2", {}),

@@ -181,7 +181,12 @@ def test_a_student_takes_the_attention_of_its_precision(precision: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chance", "kind"), [(0.1, torch.float32), (0.5, torch.bfloat16), (1e-5, torch.float64)]
+    ("chance", "kind"),
+    [
+        (0.1, torch.float32),
+        pytest.param(0.5, torch.bfloat16, marks=pytest.mark.long),
+        pytest.param(1e-5, torch.float64, marks=pytest.mark.long),
+    ],
 )
 def test_elements_drop_with_their_probability_and_the_others_grow(
     chance: float, kind: torch.dtype

@@ -25,6 +25,8 @@ from harness.encoders.tokenizer import load_tokenizer
 from harness.errors import UserError
 from harness.planning.encoders import try_encoders
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 SENTENCES = ["the 12 dogs", "a Horse sleeps on 345 cats", "the red circle is 2 of 31", "dog"]
 
 
@@ -182,6 +184,7 @@ def test_the_encoder_of_t5_is_read(saved_by: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(modules.embed(SENTENCES), student.embed(SENTENCES), atol=1e-5)
 
 
+@pytest.mark.long
 def test_each_kind_of_module_is_equal_to_its_library_or_refused(tmp_path: Path) -> None:
     """As mteb calls them: sentences, queries and documents."""
     from sentence_transformers import SentenceTransformer

@@ -119,7 +119,8 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(
 
 
 @pytest.mark.parametrize(
-    ("name", "hidden", "attention"), [("bert", 0.0, 0.3), ("roberta", 0.1, 0.0)]
+    ("name", "hidden", "attention"),
+    [("bert", 0.0, 0.3), pytest.param("roberta", 0.1, 0.0, marks=pytest.mark.long)],
 )
 def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention: float) -> None:
     """Means and variances over 2,000 draws, within five standard errors; draws differ from view to

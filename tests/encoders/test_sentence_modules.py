@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cases import mark_others_long
 from model_folders import Weights, change
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
@@ -224,7 +225,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-@pytest.mark.parametrize("reader", ["student", "modules"])
+@pytest.mark.parametrize("reader", mark_others_long(["student", "modules"], ["modules"]))
 def test_what_a_folder_lacks_is_not_made_up(reader: str, harm: str, save: Save) -> None:
     folder = save(Pooling(64, "cls"))
     READERS[reader](folder)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from cases import mark_others_long
 from click.testing import CliRunner
 from encoders_page import small
 from faults_tools import short_run
@@ -28,6 +29,8 @@ from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.encoders.trial import TrialKey
 from harness.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
 
 SENTENCES = [
     *(
@@ -154,8 +157,15 @@ NO_FIRST = {
 }
 
 
+#: families of each way to compute rows and of each place of tokens; `make long` takes all
+FEW = (
+    *("bert", "roberta", "roberta, pad is the end", "modernbert", "deberta-v2", "convbert"),
+    *("no special tokens", "left padding", "xlnet", "gpt2", "qwen3", "decoder"),
+)
+
+
 @pytest.mark.parametrize("pooling", ["cls", "mean", pytest.param("last", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", mark_others_long(FAMILIES, FEW))
 def test_vectors_are_those_of_single_sentences_or_refused(
     name: str, pooling: str, tmp_path: Path
 ) -> None:
@@ -268,7 +278,7 @@ def test_a_known_answer_tries_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert Student.load(folder).found == found
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", mark_others_long(["left", "right"], ["left"]))
 @pytest.mark.parametrize("name", ["bert", "convbert"])
 def test_sentence_transformers_gets_batches_whose_vectors_are_right(
     name: str, side: str, tmp_path: Path
@@ -286,7 +296,7 @@ def test_sentence_transformers_gets_batches_whose_vectors_are_right(
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-@pytest.mark.parametrize("method", ["simcse", "mcse"])
+@pytest.mark.parametrize("method", mark_others_long(["simcse", "mcse"], ["mcse"]))
 def test_an_encoder_without_dropout_is_refused_where_views_must_differ(
     method: str, tmp_path: Path
 ) -> None:
@@ -310,7 +320,7 @@ RATES = {
 }
 
 
-@pytest.mark.parametrize("name", RATES)
+@pytest.mark.parametrize("name", mark_others_long(RATES, ["bert", "gpt2"]))
 def test_dropout_that_is_asked_for_acts_or_is_refused(name: str, tmp_path: Path) -> None:
     for kind in (0, 1):
         folder = save_model(tmp_path / f"{kind}", name)

@@ -55,7 +55,11 @@ def test_colours_are_shaken_as_torchvision_shakes_them(name: str, amount: float)
 
 
 @pytest.mark.parametrize(
-    ("mine", "smallest"), [(Augmentation(8), 0.2), (Augmentation(8, smallest=0.5), 0.5)]
+    ("mine", "smallest"),
+    [
+        pytest.param(Augmentation(8), 0.2, marks=pytest.mark.long),
+        (Augmentation(8, smallest=0.5), 0.5),
+    ],
 )
 def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest: float) -> None:
     """Areas and places of 4,000 crops of a wide picture, against its RandomResizedCrop."""

@@ -25,6 +25,8 @@ from harness.evaluation.cxc import (
 from harness.evaluation.retrieval import RetrievalSuite
 from harness.evaluation.suites import Embedded, Embedder
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 #: each of two captions is rated with two others: six captions
 PAIRS = [("0", "10", 4.0), ("0", "50", 2.5), ("80", "30", 2.0), ("80", "90", 5.0)]
 

@@ -167,6 +167,7 @@ def test_the_fingerprint_follows_the_data_the_settings_and_mteb(
     assert MTEBSuite(["ToyMTEB-STS"]).fingerprint(None) != first
 
 
+@pytest.mark.long
 def test_the_groups_of_the_english_benchmark_are_mtebs_and_in_its_languages() -> None:
     """Two groups of DALR Table 5; the benchmark's paper counts their tasks."""
     for kind, size in (("Reranking", 4), ("STS", 10)):
@@ -320,8 +321,14 @@ def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
 @pytest.mark.parametrize(
     ("prompts", "default"),
     [
-        ({"query": "the big red ", "passage": "a blue square "}, "query"),
-        ({"STS": "a ring of the ", "Retrieval-query": "the big ", "ToyMTEB-Retrieval": "a "}, None),
+        pytest.param(
+            {"query": "the big red ", "passage": "a blue square "}, "query", marks=pytest.mark.long
+        ),
+        pytest.param(
+            {"STS": "a ring of the ", "Retrieval-query": "the big ", "ToyMTEB-Retrieval": "a "},
+            None,
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             {"query": "the big red ", "document": "a blue square "}, None, marks=pytest.mark.long
         ),

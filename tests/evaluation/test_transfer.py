@@ -84,6 +84,7 @@ def test_columns_are_found_by_name_and_classes_numbered_in_order(tmp_path: Path)
         MR.load(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_real_files_hold_what_senteval_counts(data_root: Path, name: str) -> None:
     loaded = TASKS[name].load(data_root)

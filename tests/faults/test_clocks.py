@@ -18,6 +18,8 @@ from killing import HANGS_S, started
 
 import harness
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 
 @pytest.mark.parametrize(
     "back",

@@ -18,6 +18,8 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.toy import student_folder
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -17,6 +17,8 @@ from harness.cli import main
 from harness.errors import UserError
 from harness.toy import student_folder
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 WORDS = "embeddings.word_embeddings.weight"
 
 

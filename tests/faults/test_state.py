@@ -42,6 +42,8 @@ from harness.store import Store, index
 from harness.store.logs import find_logs
 from harness.training import trainer
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
 #: what a run is evaluated on, by where it was interrupted: after step 3 with the best model of step
 #: 2, or at the end

@@ -60,6 +60,7 @@ def meanwhile(): pass
 """
 
 
+@pytest.mark.long
 def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
     install: Install, tmp_path: Path
 ) -> None:

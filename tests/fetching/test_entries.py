@@ -13,6 +13,7 @@ from harness.fetching.entries import read_entries
 from harness.profiles import load_profile
 
 
+@pytest.mark.long
 def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
     for name in ("senteval", "stsb-multi"):
         assert fetching.verify(data_root, fetching.find_entry(name)) == []

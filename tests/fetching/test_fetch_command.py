@@ -299,6 +299,7 @@ def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, ha
     assert harness("eval", "other/bert", "--pooling", "cls", offline=True).returncode == 0
 
 
+@pytest.mark.long
 def test_data_sets_of_the_hub_train_as_the_documentation_says(standin, world, harness):
     """The tables of docs/your-data.md, as they stand there: triplets of the hub, sentences and
     captions of folders.

@@ -21,6 +21,8 @@ from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.store import Store
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 
 def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_path: Path) -> None:
     source = Inventory(load_profile("tiny"), None, {}).find_encoder("toy-bert").source

@@ -12,6 +12,8 @@ from harness.corpora.files import CaptionsFile
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 #: of the world's captioned pictures
 PICTURES = 12
 OWN = '[corpora.my-captions.features.mine]\nfile = "./{}"\n'

@@ -17,6 +17,8 @@ from harness.store import Result
 from harness.toy import student_folder
 from harness.work.tally import format_result
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 BOTH = {"my-pairs", "ToySTS"}
 
 

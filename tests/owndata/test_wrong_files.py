@@ -12,6 +12,8 @@ from cli_words import Typed
 import harness
 from harness.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 OTHER = """
     [corpora.other]
     kind = "captions-file"

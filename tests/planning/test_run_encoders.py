@@ -17,6 +17,8 @@ from harness.planning.present import Present
 from harness.sources import digest
 from harness.store import PRESENT, Store
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 KEY = "simcse/toy/toy-bert/seed-0"
 SHORT: dict[str, Any] = {"seeds": 1, "suites": "sts", "set": {"steps": 2, "batch_size": 8}}
 PROFILE = f"""

@@ -21,6 +21,8 @@ from harness.runs.execution import Execution
 from harness.sources import Hashing
 from harness.work.base import execute
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 SUITES = ["sts", "geometry", "retrieval", "mteb", "figures"]
 
 

@@ -26,6 +26,8 @@ from harness.registry import GROUPS, find_target, list_registered
 from harness.sources import digest
 from harness.store import PRESENT
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 METHOD = '''\
 """SimCSE with a scale of its own."""
 from harness_methods.simcse import SimCSE

@@ -11,6 +11,8 @@ from plugin_packages import Install
 import harness
 from harness.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 CORPORA = '''\
     """Small corpora of every stream."""
     import numpy as np

@@ -13,6 +13,8 @@ import harness
 from harness.errors import UserError
 from harness.runs.export import export
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 POOLING = '''\
     """Largest value of each dimension over the tokens."""
     from harness.encoders.poolings import Pooling

@@ -12,6 +12,8 @@ from plugin_packages import Install
 
 from harness.runs.execution import Software
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 CODE = '''\
     """Performs every job where it stands."""
     from harness.work.base import Executor

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from plugin_packages import Install
 
 from harness.papers.schema import FigureSpec
 
 sys.path.append(str(Path(__file__).parents[1] / "reporting" / "figures"))
 from figure_samples import averages, figure
+
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
 
 CODE = '''\
     """Bars of averages."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from builders import over_seeds
 from plugin_packages import Install
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Store
+
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
 
 CODE = '''\
     """The time of each run."""

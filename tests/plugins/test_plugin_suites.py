@@ -11,6 +11,8 @@ from plugin_packages import Install
 import harness
 from harness.reporting.tables.grids import make_summary_grid
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 CODE = '''\
     """A suite that measures the length of sentence vectors, and a method that makes them short."""
     from dataclasses import dataclass

@@ -16,6 +16,8 @@ from harness.errors import UserError
 from harness.events import Event
 from harness.work.tracking import listener
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 CODE = '''\
     """Trackers: one that writes a diary, and three that cannot."""
     import json
@@ -139,6 +141,7 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     assert told[-1] == ["done", number, 0, scores], "this tracker says that it holds no step"
 
 
+@pytest.mark.long
 def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrupted_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -29,7 +29,7 @@ VARIANTS = (
     *("simcse", "mcse", "mcse[lambda=2]", "mcse[images=shuffled]", "kdmcse", "kdmcse@official"),
     *("dalr", "dalr[without=rank]", "simcse[temperature=0.1]", "none[pooling=mean]"),
 )
-PAIRS = 12
+PAIRS = 6
 AVG = Column("Avg", "spearman")
 PLANNED = {"batch_size": 64, "steps": 60}
 

@@ -34,6 +34,8 @@ from harness.store.merging import check_identity
 from harness.toy import student_folder
 from harness.work.base import execute
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
 #: the exports of these are compared by `make long`
 OTHERS = (

@@ -19,6 +19,8 @@ from harness.runs.log import RunLog
 from harness.store import Store
 from harness.work.base import execute
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "
 log = logging.getLogger("harness.some.room")
 

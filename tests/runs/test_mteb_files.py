@@ -18,6 +18,8 @@ from harness.sources import digest
 from harness.store import Result, Store
 from harness.store.folder import SCORED_BY_MTEB
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 mteb = pytest.importorskip("mteb")
 
 COMMIT = "c" * 40

@@ -19,6 +19,8 @@ from harness.runs import run as run_module
 from harness.store import Result, Store
 from harness.store.folder import supersede
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 SHORT: dict[str, Any] = {"methods": "simcse", "suites": "sts", "set": {"steps": 2, "batch_size": 8}}
 WORDS = ["run", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--suites", "sts"]
 WORDS += ["--set", "steps=2", "--set", "batch_size=8"]
@@ -66,6 +68,7 @@ def test_a_finished_run_is_trained_anew_and_what_it_had_is_kept(tmp_path: Path) 
     assert len(harness.results(tmp_path)) == 1, "tables never see what was replaced"
 
 
+@pytest.mark.long
 def test_a_stopped_redo_goes_on_without_redo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,11 +18,14 @@ from harness.registry import get
 from harness.runs.inputs import TeacherVectors, load_training_inputs
 from harness.toy import clip_folder
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 SENTENCES = ["the plain red circle at the left by noon", "a blue square", "two green squares"]
 STUDENT = "run:none[pooling=mean]/none/toy-bert/seed-0"
 FITTED = TeacherTable(kind="lit", images="toy-clip", captions=STUDENT, corpus="toy-pairs")
 
 
+@pytest.mark.long
 def test_a_fitted_teachers_vectors_are_those_of_its_fit_not_of_what_it_was_fitted_on() -> None:
     key = "none[pooling=mean,teacher=fitted]/none/toy-bert/seed-0"
     made = experiment(key, with_teachers(fitted=FITTED))

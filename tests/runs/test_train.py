@@ -33,6 +33,8 @@ from harness.training.streams import TrainingData
 from harness.work.base import execute
 from harness.work.jobs import list_jobs
 
+pytestmark = pytest.mark.usefixtures("small_toy_tests")
+
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 #: controls that are drawn from the features themselves; the others need features of their own
 DRAWN = [name for name in CONTROLS if name != UNTRAINED_IMAGES]
@@ -106,7 +108,11 @@ def test_a_finished_training_is_loaded_and_not_repeated(store: Store, events: li
 
 @pytest.mark.parametrize(
     ("variant", "text", "other"),
-    [("simcse", 32, 0), ("mcse", 32, 16), ("visualcse[image_batch_size=5]", 32, 20)],
+    [
+        pytest.param("simcse", 32, 0, marks=pytest.mark.long),
+        pytest.param("mcse", 32, 16, marks=pytest.mark.long),
+        ("visualcse[image_batch_size=5]", 32, 20),
+    ],
 )
 def test_a_budget_counts_rows_of_text_and_of_the_other_modality(
     variant: str, text: int, other: int, store: Store
@@ -293,7 +299,7 @@ def test_features_of_tests_are_computed_once_and_a_control_has_the_true_ones(
         return load_inputs(made.runs[0], made.inventory, Seat("cpu"), {}).tests
 
     plain = tests("mcse")
-    assert {name: len(rows) for name, rows in plain.items()} == {("ToyRetrieval", "image"): 1000}, (
+    assert {name: len(rows) for name, rows in plain.items()} == {("ToyRetrieval", "image"): 100}, (
         "as the suite asks"
     )
     events.clear()

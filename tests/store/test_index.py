@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas
 import pytest
 from builders import result, rewrite
+from cases import mark_others_long
 
 from harness.errors import UserError
 from harness.files import add_seal
@@ -236,7 +237,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", mark_others_long(DAMAGES, ["flip", "folder"]))
 def test_a_damaged_index_is_made_again(store: Store, reads: list[str], damage: str) -> None:
     assert len(store.frames())
     (path,) = store.root.glob(".cache/*")

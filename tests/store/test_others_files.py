@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import failure, result, sts
+from cases import mark_others_long
 from click.testing import CliRunner
 
 from harness.cli.main import cli
@@ -110,7 +111,9 @@ def merged(store: Store) -> tuple[Store, str]:
 
 
 @pytest.mark.parametrize(
-    "change", [linked, sparse, bomb, nested], ids=lambda change: change.__name__
+    "change",
+    mark_others_long([linked, sparse, bomb, nested], [linked, sparse, nested]),
+    ids=lambda change: change.__name__,
 )
 @pytest.mark.parametrize(
     "of", [log_of, arrays_of, Store.path, tuning_of], ids=lambda of: of.__name__
@@ -147,7 +150,9 @@ def test_a_merge_follows_no_linked_folder(theirs: Store, tmp_path: Path, level: 
     assert RUN.fingerprint not in [each.fingerprint for each in into.load()[0]]
 
 
-@pytest.mark.parametrize("change", [linked, sparse], ids=lambda change: change.__name__)
+@pytest.mark.parametrize(
+    "change", mark_others_long([linked, sparse], [linked]), ids=lambda change: change.__name__
+)
 def test_no_command_shows_or_publishes_what_lies_elsewhere(
     theirs: Store, tmp_path: Path, change: Callable[[Path], None]
 ) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import timm
 import torch
+from cases import mark_others_long
 from fake_device import CUDA, fake_cuda, tf32
 from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
@@ -29,7 +30,7 @@ from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
 
 #: one method of each kind of loss; `make long` takes all
-FEW = ("simcse@paper", "dalr@paper", "audiocse@paper")
+FEW = ("simcse@paper", "dalr@paper")
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -124,6 +125,7 @@ def test_tf32_holds_for_loss_and_gradients(
     assert set(seen) == {(precision == "tf32",) * 2}
 
 
+@pytest.mark.long
 def test_features_of_teachers_are_computed_without_tf32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +154,7 @@ def test_features_of_teachers_are_computed_without_tf32(
     assert set(seen) == {(False, False)}
 
 
-@pytest.mark.parametrize("precision", ["fp32", *HALF])
+@pytest.mark.parametrize("precision", mark_others_long(["fp32", *HALF], ["fp16"]))
 def test_an_update_stays_on_the_device(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
 def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path: Path) -> None:
     write_parquet(tmp_path / "images.parquet", {"jpeg": jpegs(8), "label": list(range(8))})

@@ -356,12 +356,18 @@ def shorten(path: Path) -> None:
         ),
         pytest.param(4, 4, ["best"], 4, ["saved again"], id="best-of-this-step"),
         pytest.param(
-            4, 3, ["best"], 3, ["using the previous checkpoint"], id="best-of-the-step-before"
+            *(4, 3, ["best"], 3, ["using the previous checkpoint"]),
+            id="best-of-the-step-before",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             5, 3, ["best"], 0, ["using the previous checkpoint"], id="best-of-an-earlier-step"
         ),
-        pytest.param(4, 4, ["shape"], 3, ["using the previous checkpoint"], id="another-shape"),
+        pytest.param(
+            *(4, 4, ["shape"], 3, ["using the previous checkpoint"]),
+            id="another-shape",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 @pytest.mark.usefixtures("every_step")

@@ -364,6 +364,7 @@ def test_who_killed_a_job(state: str, says: list[str], standin: Path, tmp_path: 
     assert ("--chunk" in end.error) == ("--chunk" in says)
 
 
+@pytest.mark.long
 def test_a_job_that_was_killed_before_it_started_is_carried_out_by_the_next_command(
     standin: Path, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert SQLiteStorage.get_run_config("harness", name)["training.learning_rate"] == 3e-5
 
 
+@pytest.mark.long
 def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Offline a session cannot see the one before: the records share the id under which `wandb
     sync` joins them.

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from cases import mark_others_long
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
@@ -89,7 +90,7 @@ def check(
 
 
 @pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
-@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("classes", mark_others_long([2, 5], [5]))
 def test_classifiers_trained_together_equal_those_trained_one_at_a_time(
     mode: Mode, classes: int
 ) -> None:
@@ -115,7 +116,7 @@ def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
 
 
 @pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
-@pytest.mark.parametrize("chunk", [3, 8])
+@pytest.mark.parametrize("chunk", mark_others_long([3, 8], [3]))
 def test_splits_may_stop_in_any_order(
     monkeypatch: pytest.MonkeyPatch, mode: Mode, chunk: int
 ) -> None:
@@ -128,6 +129,7 @@ def test_splits_may_stop_in_any_order(
     assert passes != sorted(passes, reverse=True), "a later split goes on when an earlier one stops"
 
 
+@pytest.mark.long
 def test_the_last_block_begins_after_pass_200() -> None:
     """Classes far from zero are learnt slowly, so the last block is still the best."""
     labels, split = np.arange(60) % 2, Split(*np.split(np.arange(60), 2))

@@ -86,6 +86,7 @@ def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_method_that_ends_its_process_costs_the_descriptions_alone(tmp_path: Path) -> None:
     assert described(tmp_path, "import os; os._exit(1)") == [
         "no method is described: a method ended the process that imported it"

@@ -146,6 +146,7 @@ NO_SCORES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 def test_arrays_that_are_no_scores_of_pairs_are_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     saved = []
@@ -184,6 +185,7 @@ def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path
     assert logs[2] == ""
 
 
+@pytest.mark.long
 def test_a_long_index_is_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MOST_LINES", 4)
     results = [

@@ -302,6 +302,7 @@ def test_report_files_have_the_same_numbers(out: Path) -> None:
     ] == []
 
 
+@pytest.mark.long
 def test_without_such_parts_there_is_no_page_and_no_link(tmp_path: Path) -> None:
     rendered(tmp_path / "out", over_seeds("simcse", [1.0, 2.0]))
     assert not (tmp_path / "out" / "seen.html").exists()
