@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UserError
 from harness.registry import suggest
-from harness.reporting.charts.curves import draw_curve_places, select_shown_runs
 from harness.reporting.contents import Contents
 from harness.reporting.look import ChartSpec, Plot, draw_picture, make_paper_spec
 from harness.reporting.pages import anchor
-from harness.reporting.sections.profiles import draw_glances, read_unnamed_options
+from harness.reporting.sections.profiles import draw_profile
 from harness.reporting.sections.questions import QuestionsSection
 
 if TYPE_CHECKING:
@@ -74,13 +73,12 @@ def find_chart(
     """A chart by its name, as wide as the `column` or the `page` of a paper. Raises UserError for an
     unknown name.
     """
-    known = []
+    names = []
     for plot in _list_plots(contents):
-        plot_name = anchor(plot.key)
-        if plot_name == name:
+        names.append(anchor(plot.key))
+        if names[-1] == name:
             return ChartFigure(name, plot.title, plot.text, make_paper_spec(plot, width))
-        known.append(plot_name)
-    raise UserError(f"no figure '{name}'; {suggest(name, known)}")
+    raise UserError(f"no figure '{name}'; {suggest(name, names)}")
 
 
 def _list_plots(contents: Contents) -> Iterator[Plot]:
@@ -89,10 +87,8 @@ def _list_plots(contents: Contents) -> Iterator[Plot]:
         yield page.plot
 
     for profile in contents.profiles:
-        tables = [table for table in contents.tables if table.profile == profile]
-        runs = select_shown_runs(tables)
-        options = read_unnamed_options(contents.frames, runs)
-        for glance in draw_glances(tables, options).values():
+        charts = draw_profile(contents, profile)
+        for glance in charts.glances.values():
             yield from glance.plots
-        for place in draw_curve_places(runs, contents.result):
+        for place in charts.curves:
             yield from place["plots"]

@@ -10,15 +10,15 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, TextIO
 
 from harness.formatting import for_csv
 from harness.method.naming import name_of
-from harness.reporting.seeds.cells import Cell, Label
-from harness.reporting.seeds.conclusion import Conclusion
+from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.spent import BUDGET, SCORED
-from harness.reporting.seeds.summary import SummaryTable, select_shown_scores
+from harness.reporting.seeds.summary import Block, SummaryTable, select_shown_scores
 from harness.store import Frames, Result, frames_of, lines_of, metrics_of, scored_name
 
 if TYPE_CHECKING:
@@ -74,43 +74,46 @@ def write_tidy(rows: Iterable[CsvFields], stream: TextIO) -> None:
     """Write tables.csv. Fields are empty if a number does not exist."""
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in rows)
+    for fields in rows:
+        writer.writerow({name: for_csv(value) for name, value in fields.items()})
 
 
 def list_summary_fields(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
     """The rows of a summary table."""
-    shown: set[Label] = set()
+    listed: set[Label] = set()
     for block in table.blocks:
-        for row in (row for row in block.rows if row.label not in shown):
-            shown.add(row.label)
-            baseline = block.baseline(row.label)
-            shared = {
-                **row.label._asdict(),
-                "group": row.group,
-                "seeds": " ".join(map(str, row.seeds)),
-            }
-            shared |= {scored_name(name): value for name, value in row.spent.scored.items()}
-            shared |= {**row.spent.budget, "minutes": median(row.spent.minutes)}
-            for column, cell in (
-                (column, row.cells[column]) for column in table.columns if column in row.cells
-            ):
-                measured = make_measured_fields(cell, baseline.label.variant if baseline else None)
-                conclusion = block.against_baseline(row, column, table.metric(column))
-                if conclusion:
-                    measured |= _make_conclusion_fields(conclusion)
-                measured["weakened_by"] = str(row.weakness([column]))
-                yield {
-                    "table": kind,
-                    "suite": table.suite,
-                    **shared,
-                    **column._asdict(),
-                    **measured,
-                }
+        for row in block.rows:
+            # a row may stand in several blocks
+            if row.label not in listed:
+                listed.add(row.label)
+                yield from _list_row_fields(table, block, row, kind)
 
 
-def _make_conclusion_fields(conclusion: Conclusion) -> CsvFields:
-    """The fields of a conclusion that its cell alone does not have."""
-    return {"confounded_by": conclusion.confounded, "conclusion": conclusion.words}
+def _list_row_fields(table: SummaryTable, block: Block, row: Row, kind: str) -> Iterator[CsvFields]:
+    """The fields of each score of a row."""
+    baseline = block.baseline(row.label)
+    against = baseline.label.variant if baseline else None
+    fields: CsvFields = {
+        "table": kind,
+        "suite": table.suite,
+        **row.label._asdict(),
+        "group": row.group,
+        "seeds": " ".join(map(str, row.seeds)),
+        **{scored_name(name): value for name, value in row.spent.scored.items()},
+        **row.spent.budget,
+        "minutes": median(row.spent.minutes),
+    }
+    for column in table.columns:
+        if column not in row.cells:
+            continue
+        measured = make_measured_fields(row.cells[column], against)
+        conclusion = block.against_baseline(row, column, table.metric(column))
+        if conclusion:
+            # what the cell alone does not have
+            measured["confounded_by"] = conclusion.confounded
+            measured["conclusion"] = conclusion.words
+        weakness = str(row.weakness([column]))
+        yield {**fields, **column._asdict(), **measured, "weakened_by": weakness}
 
 
 def make_measured_fields(cell: Cell, against: str | None) -> CsvFields:
@@ -127,10 +130,13 @@ def make_measured_fields(cell: Cell, against: str | None) -> CsvFields:
         fields["verdict"] = cell.verdict
         fields["design"] = cell.test.design
     if cell.equivalence:
-        fields |= {"apart": cell.equivalence.bound, "p_equal": cell.equivalence.p}
+        fields["apart"] = cell.equivalence.bound
+        fields["p_equal"] = cell.equivalence.p
     if cell.corrected:
-        fields |= {"p_corrected": cell.corrected.p, "correction": str(cell.corrected.family)}
-        fields["tests"] = cell.corrected.family.tests
+        family = cell.corrected.family
+        fields["p_corrected"] = cell.corrected.p
+        fields["correction"] = str(family)
+        fields["tests"] = family.tests
     return fields
 
 
@@ -150,40 +156,43 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     """Write report.csv. Scores are those of whole tasks, in the metrics that tables show."""
     frames = frames_of(results)
     runs = frames.runs
-    given = [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)]
-    options = sorted({name for texts in set(given) for name in _read_run_values(*texts)})
     names = [name_of(*run).text for run in zip(runs["variant"], runs["overrides"], strict=True)]
-    told = runs.assign(name=names)[[*RUN_COLUMNS]]
+    runs = runs.assign(name=names)[[*RUN_COLUMNS]]
+
+    texts = list(zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True))
+    values = chain.from_iterable(_read_run_values(*run_texts) for run_texts in set(texts))
+    options = sorted(set(values))
     scores = _select_run_scores(frames)
     columns = scores["column"].drop_duplicates().tolist()
     scores = scores.sort_values("run", kind="stable")
+
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, (*RUN_COLUMNS, *options, *columns)))
     for first in range(0, len(runs), BLOCK):
         low, high = scores["run"].searchsorted([first, first + BLOCK])
-        numbers: dict[int, CsvFields] = {}
+        scores_by_run: dict[int, CsvFields] = {}
         for _, run, column, value in lines_of(scores[low:high]):
-            numbers.setdefault(run, {})[column] = value
-        block = told[first : first + BLOCK].astype(object)
-        for row, *fields in lines_of(block.where(block.notna(), None)):
-            some = _read_run_values(*given[row])
-            mine = numbers.get(row, {})
-            writer.writerow(
-                map(for_csv, (*fields, *map(some.get, options), *map(mine.get, columns)))
-            )
+            scores_by_run.setdefault(run, {})[column] = value
+
+        block = runs[first : first + BLOCK].astype(object)
+        for run, *fields in lines_of(block.where(block.notna(), None)):
+            own_values = _read_run_values(*texts[run])
+            own_scores = scores_by_run.get(run, {})
+            fields += map(own_values.get, options)
+            fields += map(own_scores.get, columns)
+            writer.writerow(map(for_csv, fields))
 
 
 @lru_cache(maxsize=4096)
 def _read_run_values(hyperparameters: str, teachers: str) -> CsvFields:
     """The options and the teachers of a run, by column."""
-    groups = json.loads(hyperparameters)
-    used = json.loads(teachers)
-    options = {
-        f"{group}.{name}": value
-        for group, values in groups.items()
-        for name, value in values.items()
-    }
-    return {**options, **{f"teacher.{role}": use["teacher"] for role, use in used.items()}}
+    values: CsvFields = {}
+    for group, values_by_name in json.loads(hyperparameters).items():
+        for name, value in values_by_name.items():
+            values[f"{group}.{name}"] = value
+    for role, use in json.loads(teachers).items():
+        values[f"teacher.{role}"] = use["teacher"]
+    return values
 
 
 def _select_run_scores(frames: Frames) -> pandas.DataFrame:

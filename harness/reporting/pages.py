@@ -85,10 +85,7 @@ class Pages:
         loads when it is asked for.
         """
         html = self._environment.get_template(template).render(root="", here="", **content)
-        self._put_fragment(path, html)
-
-    def _put_fragment(self, path: str, html: str) -> None:
-        self.put(path, f"{_FRAGMENT}{json.dumps(html)}{_SCRIPT_END}".encode())
+        self._put_script(path, _FRAGMENT, json.dumps(html))
 
     def put_part(self, key: str, html: str) -> str:
         """Write a part of the page that is being written as a fragment, if the page has no room for
@@ -101,20 +98,18 @@ class Pages:
             self._characters_on_page = characters
             self._charts_on_page = charts
             return ""
-
-        path = f"parts/{anchor(key)}-{digest(html)[:8]}.js"
-        if not self.has(path):
-            self._put_fragment(path, html)
-        return path
+        return self._put_script(_name_script("parts", key, html), _FRAGMENT, json.dumps(html))
 
     def put_chart(self, key: str, spec: Mapping[str, object]) -> str:
         """Write a chart's specification as a script that calls `showChart` with it, which a page
         loads when it draws the chart; its path below the folder.
         """
         text = spec_json(spec)
-        path = f"charts/{anchor(key)}-{digest(text)[:8]}.js"
-        if not self.has(path):
-            self.put(path, f"{_CHART}{text}{_SCRIPT_END}".encode())
+        return self._put_script(_name_script("charts", key, text), _CHART, text)
+
+    def _put_script(self, path: str, call: str, argument: str) -> str:
+        """Write a script that is one call; its path."""
+        self.put(path, f"{call}{argument}{_SCRIPT_END}".encode())
         return path
 
     def has(self, path: str) -> bool:
@@ -168,6 +163,11 @@ def make_environment(**options: Any) -> Environment:
         bytecode_cache=_COMPILED,
         **options,
     )
+
+
+def _name_script(folder: str, key: str, text: str) -> str:
+    """The path of a script with a text."""
+    return f"{folder}/{anchor(key)}-{digest(text)[:8]}.js"
 
 
 def slug(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.method.naming import name_of
 from harness.reporting.charts.curves import (
@@ -15,6 +15,7 @@ from harness.reporting.charts.curves import (
     select_shown_runs,
 )
 from harness.reporting.charts.glance import UnnamedOptions, draw_forest, draw_heat_maps, draw_sweeps
+from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, list_summary_fields
 from harness.reporting.look import Plot
 from harness.reporting.pages import Pages, convert_notes
@@ -52,20 +53,17 @@ class ProfilesSection(ReportSection):
         """Write a page for each profile, with the tables that other sections have for it."""
         contents = self.contents
         for profile, stem in pages.profiles.items():
-            tables = [table for table in contents.tables if table.profile == profile]
-            runs = select_shown_runs(tables)
-            places = {(label.setting, label.encoder) for label in runs}
-            lacking = set(chain.from_iterable(table.lacking for table in tables))
-            options = read_unnamed_options(contents.frames, runs)
+            charts = draw_profile(contents, profile)
+            lacking = set(chain.from_iterable(table.lacking for table in charts.tables))
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
                 profile=profile,
-                grids=map(make_summary_grid, tables),
+                grids=map(make_summary_grid, charts.tables),
                 untrained=contents.commands.explain_untrained(profile, sorted(lacking)),
-                curves=draw_curve_places(runs, contents.result),
-                more_curves=max(0, len(places) - MOST_PLACES),
-                **draw_glances(tables, options),
+                curves=charts.curves,
+                more_curves=charts.more_curves,
+                **charts.glances,
             )
 
 
@@ -76,16 +74,33 @@ class PlotList(NamedTuple):
     is_cut: bool
 
 
-def draw_glances(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, PlotList]:
-    """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
-    forests = chain.from_iterable(map(make_forests, tables))
-    heat_maps = chain.from_iterable(map(draw_heat_maps, tables))
-    sweeps = chain.from_iterable(draw_sweeps(table, defaults) for table in tables)
-    return {
-        "forests": _pick_plots(map(draw_forest, sorted(forests, key=rank_importance))),
-        "heats": _pick_plots(heat_maps),
-        "sweeps": _pick_plots(sweeps),
+class ProfileCharts(NamedTuple):
+    """The tables of a profile, their charts at a glance by template name, the curves of their runs,
+    and how many pairs of setting and encoder have curves that are not drawn.
+    """
+
+    tables: Sequence[SummaryTable]
+    glances: Mapping[str, PlotList]
+    curves: Sequence[Mapping[str, Any]]
+    more_curves: int
+
+
+def draw_profile(contents: Contents, profile: str) -> ProfileCharts:
+    """Draw the charts of a profile, at most MOST_PLOTS of a kind."""
+    tables = [table for table in contents.tables if table.profile == profile]
+    runs = select_shown_runs(tables)
+    places = {(label.setting, label.encoder) for label in runs}
+
+    options = _read_unnamed_options(contents.frames, runs)
+    forests = sorted(chain.from_iterable(map(make_forests, tables)), key=rank_importance)
+    sweeps = (draw_sweeps(table, options) for table in tables)
+    glances = {
+        "forests": _pick_plots(map(draw_forest, forests)),
+        "heats": _pick_plots(chain.from_iterable(map(draw_heat_maps, tables))),
+        "sweeps": _pick_plots(chain.from_iterable(sweeps)),
     }
+    curves = draw_curve_places(runs, contents.result)
+    return ProfileCharts(tables, glances, curves, max(0, len(places) - MOST_PLACES))
 
 
 def _pick_plots(plots: Iterator[Plot]) -> PlotList:
@@ -94,7 +109,7 @@ def _pick_plots(plots: Iterator[Plot]) -> PlotList:
     return PlotList(first, is_cut=next(plots, None) is not None)
 
 
-def read_unnamed_options(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
+def _read_unnamed_options(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
     """The values of all options of each label's runs, also of those that its name leaves out."""
     texts = frames.texts("hyperparameters")
     options = {}

@@ -79,11 +79,6 @@ class Conclusion:
         return self.cell.test
 
     @property
-    def test_name(self) -> str:
-        """The deciding test in words; empty without one."""
-        return self.cell.test.name if self.cell.test else ""
-
-    @property
     def interval(self) -> tuple[float, float] | None:
         """The ends of the 95 % interval of the difference, by the deciding test alone."""
         test = self.cell.test

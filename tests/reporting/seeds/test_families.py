@@ -95,6 +95,7 @@ def test_the_test_of_a_papers_own_table_is_the_papers_and_does_not_decide() -> N
     assert tested.test.name == "the pooled t-test"
     assert tested.test.p == pytest.approx(scipy.stats.ttest_ind(*sides.values()).pvalue)
     outcome = Results(Store(Path()), runs).compare(*sides).outcome
-    assert (outcome.test_name, outcome.family) == ("Welch's t-test", None)
+    assert outcome.test
+    assert (outcome.test.name, outcome.family) == ("Welch's t-test", None)
     welch = scipy.stats.ttest_ind(*sides.values(), equal_var=False)
     assert outcome.p == pytest.approx(welch.pvalue)
