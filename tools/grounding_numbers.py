@@ -45,6 +45,7 @@ from harness.reporting.seeds.cells import Cell, Label, Row, compare_rows, correc
 from harness.reporting.seeds.choose import group_rows
 from harness.reporting.seeds.controls import (
     UNMATCHED,
+    TableRows,
     describe_rival,
     find_rivals,
     list_controls,
@@ -201,7 +202,7 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     that is.
     """
     cell = row.cells[column]
-    some = find_rivals(row, block.by_label, column, metric)
+    some = find_rivals(row, TableRows(block.by_label), column, metric)
     assert cell.test
     size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
     if cell.is_alone:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
+from math import comb
 from typing import NamedTuple
 
 from harness.commands import Commands
@@ -83,8 +84,10 @@ def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain
 LONGEST_SOURCE = 40
 #: what rows spent that a leaderboard shows at first; a reader chooses the rest
 SHOWN_BUDGET = (BUDGET["steps"], MINUTES)
-#: rows of a leaderboard that can be compared with each other; its script says so of others
+#: rows of a leaderboard that can be compared with each other, and pairs of rows in all leaderboards;
+#: their script says so of others
 MOST_COMPARED = 40
+MOST_PAIRS = 4_000
 
 
 class BoardRow(NamedTuple):
@@ -101,12 +104,13 @@ class BoardRow(NamedTuple):
 @dataclass(frozen=True)
 class Board:
     """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of
-    runs.
+    runs, empty for one without a page; its first `compared` rows can be compared with each other.
     """
 
     forest: Forest
     commands: Commands
     pages: Mapping[int, str]
+    compared: int = MOST_COMPARED
 
     @cached_property
     def key(self) -> str:
@@ -160,7 +164,7 @@ class Board:
         names = chain.from_iterable(entry.also for entry in self.entries)
         return any("@" in name for name in names)
 
-    @property
+    @cached_property
     def budget(self) -> Sequence[str]:
         """The columns of what its rows spent."""
         columns: dict[str, None] = {}
@@ -251,7 +255,7 @@ class Board:
         variants = dict.fromkeys(leader.row.label.variant for leader in self.leaders)
         gains = {name_of(variant).text: self._list_gains(variant) for variant in variants}
         pairs = {}
-        for a, b in combinations(self.entries[:MOST_COMPARED], 2):
+        for a, b in combinations(self.entries[: self.compared], 2):
             pairs[f"{a.number} {b.number}"] = self._describe_pair(a, b)
         return {
             "rows": list(map(self._describe_row, self.entries)),
@@ -269,10 +273,13 @@ class Board:
             if column.metric == self.forest.column.metric:
                 title = self.forest.table.title(column)
                 scores[title] = [round(value, 4) for value in cell.values]
+
+        # a mean over some of its seeds would pass for that of the row
+        pages = [self.pages[run] for run in row.runs]
         return {
             "name": entry.gain.name.text,
             "code": entry.gain.name.code,
-            "pages": [self.pages[run] for run in row.runs if run in self.pages],
+            "pages": pages if all(pages) else [],
             "seeds": row.seeds,
             "scores": scores,
         }
@@ -341,6 +348,16 @@ def shorten_reference(paper: str) -> str:
     return paper if len(paper) <= LONGEST_SOURCE else ""
 
 
+def count_compared_rows(rows_by_board: Sequence[int]) -> int:
+    """How many rows of each leaderboard are compared: at most MOST_COMPARED, with at most MOST_PAIRS
+    pairs in all.
+    """
+    for compared in range(MOST_COMPARED, 2, -1):
+        if sum(comb(min(rows, compared), 2) for rows in rows_by_board) <= MOST_PAIRS:
+            return compared
+    return 2
+
+
 class LeaderboardSection(ReportSection):
     """Which method leads where: the first leaderboard, and a choice of the others, which the page
     loads from files of their own.
@@ -359,7 +376,9 @@ class LeaderboardSection(ReportSection):
         contents = self.contents
         stems = sort_runs(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
-        return [Board(forest, contents.commands, pages) for forest in sort_forests(contents)]
+        forests = sort_forests(contents)
+        compared = count_compared_rows([len(forest.gains) for forest in forests])
+        return [Board(forest, contents.commands, pages, compared) for forest in forests]
 
     @property
     def choices(self) -> Sequence[Mapping[str, str]]:

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 LOG_LINES = 300
 #: The index of more runs than this is split into several pages: one of 800 lines has half a MB.
 MOST_LINES = 800
+#: Of more runs than this, those of methods have pages of their own before those of their variants.
+MOST_PAGES = 4_000
 #: In evaluations with more metrics than this, all but the main ones are folded away.
 MOST_COLUMNS = 8
 #: Follows the title of a table with parts by training.
@@ -92,7 +94,8 @@ class RunsSection(ReportSection):
         pages.write("run.html", "runs/run.html", curve=make_run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
 
-        runs = self.runs[["profile", "group", "seed", "page", "is_earlier"]]
+        has_page = self.runs["page"] != ""
+        runs = self.runs.loc[has_page, ["profile", "group", "seed", "page", "is_earlier"]]
         siblings: dict[tuple[str, str], dict[int, str]] = {}
         for run in lines_of(runs):
             siblings.setdefault((run.profile, run.group), {})[run.seed] = run.page
@@ -175,8 +178,9 @@ def sort_runs(frames: Frames) -> pandas.DataFrame:
     """The runs by profile, place and seed, with what the index says of them; the index is the row
     in `frames`.
 
-    `page` is the name of a run's page and `best` its best dev score as text; `suites` are those
-    evaluated, and `seconds` and `told`, a number of warnings, are of training and tests.
+    `page` is the name of a run's page, empty for one without, and `best` its best dev score as
+    text; `suites` are those evaluated, and `seconds` and `told`, a number of warnings, are of
+    training and tests.
     """
     runs = frames.runs
     tests = frames.evaluations
@@ -200,8 +204,16 @@ def sort_runs(frames: Frames) -> pandas.DataFrame:
     # categories would be sorted by their codes
     texts = {name: object for name in order if name != "seed"}
     described = described.astype(texts).sort_values(order, kind="stable")
-    pages = name_runs(zip(described["key"], described["fingerprint"], strict=True))
-    return described.assign(page=pages)
+    names = name_runs(zip(described["key"], described["fingerprint"], strict=True))
+    return described.assign(page=np.where(_select_pages(described), names, ""))
+
+
+def _select_pages(runs: pandas.DataFrame) -> np.ndarray:
+    """Whether each run has a page of its own, (R,)."""
+    is_variant = runs["variant"].to_numpy() != runs["method"].astype(object).to_numpy()
+    has_page = np.zeros(len(runs), bool)
+    has_page[np.argsort(is_variant, kind="stable")[:MOST_PAGES]] = True
+    return has_page
 
 
 def _count_warnings(warnings: pandas.Series) -> list[int]:
@@ -294,7 +306,7 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
     names = [f"{page.profile}/{page.setting}/{page.encoder} {page.part}" for page in listed]
     stems = make_slugs(names)
     linked = {f"index-{stems[name]}": page for name, page in zip(names, listed, strict=True)}
-    pages.write("runs.html", "runs/index.html", lines=[], columns={}, linked=linked, runs=len(runs))
+    pages.write("runs.html", "runs/index.html", lines=[], columns={}, linked=linked, runs=runs)
     for stem, page in linked.items():
         _write_index_page(pages, stem, page.runs, averages)
 
@@ -314,7 +326,7 @@ def _write_index_page(
     lines, metrics = make_run_lines(runs, averages)
     columns = {suite: f"{suite} {name_metric(suite, metric)}" for suite, metric in metrics.items()}
     path = f"runs/{stem}.html"
-    pages.write("runs.html", path, lines=lines, columns=columns, linked={}, runs=len(runs))
+    pages.write("runs.html", path, lines=lines, columns=columns, linked={}, runs=runs)
 
 
 def make_run_lines(

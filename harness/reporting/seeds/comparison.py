@@ -87,22 +87,24 @@ class Comparison:
         """
         return self.outcome.cell.verdict is Significance.EQUAL
 
-    @property
+    @cached_property
     def pooled(self) -> TTest | None:
         """The independent t-test with equal variances, which the papers use."""
-        return stats.t_test(*self.values, equal_variance=True)
+        first, second = self.cells
+        return stats.t_test_from_summaries(first.summary, second.summary, equal_variance=True)
 
-    @property
+    @cached_property
     def welch(self) -> TTest | None:
         """The independent t-test without equal variances, which decides independent comparisons."""
-        return stats.t_test(*self.values)
+        first, second = self.cells
+        return stats.t_test_from_summaries(first.summary, second.summary)
 
     @cached_property
     def pairs(self) -> tuple[list[float], list[float]]:
         """The scores of a and of b at their common seeds."""
         return self.cell(self.a).pairs(self.cell(self.b))
 
-    @property
+    @cached_property
     def paired(self) -> TTest | None:
         """The t-test of the differences by seed, over the common seeds."""
         return stats.paired_t_test(*self.pairs)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,9 +14,10 @@ from statistics import StatisticsError, correlation
 from harness import stats
 from harness.formatting import count_of, fixed, interval_text, p_value, signed
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.cells import Cell, Family, Label, Row, is_ahead, measure_difference
+from harness.reporting.seeds.cells import Cell, Family, Row, is_ahead, measure_difference
 from harness.reporting.seeds.controls import (
     Rival,
+    TableRows,
     describe_powerless,
     describe_rival,
     find_rivals,
@@ -43,7 +44,7 @@ class Conclusion:
     column: Column
     metric: Metric
     cell: Cell
-    rows: Mapping[Label, Row] = field(default_factory=dict, repr=False)
+    rows: TableRows = field(default_factory=TableRows, repr=False)
 
     @property
     def cells(self) -> tuple[Cell, Cell]:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -115,6 +115,26 @@ class Rival(NamedTuple):
         seeds in a paired test.
         """
         return measure_difference(self.tested, self.cell)
+
+
+class TableRows(dict[Label, Row]):
+    """The rows of a table by label, among which controls are looked for; it is not changed."""
+
+    @cached_property
+    def text_trainings(self) -> Mapping[Label, Sequence[Label]]:
+        """The labels of rows that are trained on text alone, with any values of the training, by
+        their place: the label without variant and overrides.
+        """
+        labels_by_place: dict[Label, list[Label]] = {}
+        for label in self:
+            options = {name for name, _ in label.parsed.options} if label.parsed else set()
+            if label.method in TEXT_ONLY.values() and options <= Training.model_fields.keys():
+                labels_by_place.setdefault(_name_place(label), []).append(label)
+        return labels_by_place
+
+
+def _name_place(label: Label) -> Label:
+    return label._replace(variant="", overrides="")
 
 
 def list_controls(row: Row) -> tuple[Control, ...]:
@@ -289,7 +309,7 @@ def _replace_options(variant: Variant, values: Mapping[str, object]) -> str:
 
 def find_rivals(
     row: Row,
-    rows: Mapping[Label, Row],
+    rows: TableRows,
     column: Column,
     metric: Metric,
     shared: Collection[Control] = (),
@@ -339,39 +359,34 @@ def _test_control(
     return Rival(control, other, cell, tested, not is_beaten)
 
 
-def _find_otherwise_trained(row: Row, rows: Iterable[Label]) -> Iterator[Control]:
+def _find_otherwise_trained(row: Row, rows: TableRows) -> Iterator[Control]:
     """The same text alone with other values of the training, of a row that learns from more than
     text, such as SimCSE with values that a tuning has chosen.
 
     A row that such a training explains is no better for what it reads besides.
     """
-    label = row.label
     variant = row.label.parsed
-    text_methods = _list_text_methods(variant) if row.is_trained and variant else []
-    if not text_methods:
+    text_trainings = rows.text_trainings.get(_name_place(row.label))
+    if text_trainings is None or variant is None or not row.is_trained:
         return
 
+    text_methods = _list_text_methods(variant.name)
     control_labels = {control.label for control in list_controls(row)}
-    for other in rows:
-        # step by step, since a report asks this of all rows for each comparison
-        if other.setting != label.setting or other.encoder != label.encoder:
-            continue
-        if other.profile != label.profile or other.method not in text_methods:
-            continue
-        options = {name for name, _ in other.parsed.options} if other.parsed else set()
-        if other not in control_labels and options <= Training.model_fields.keys():
+    for other in text_trainings:
+        if other.method in text_methods and other not in control_labels:
             yield Control(TEXT_OTHERWISE, other, needed=False)
 
 
-def _list_text_methods(variant: Variant) -> list[str]:
+@cache
+def _list_text_methods(method: str) -> Sequence[str]:
     """The methods that are trained on the text of a method's streams alone; none for a method that
     learns from text alone itself.
     """
     try:
-        streams = get_declared_method(variant.name).streams
+        streams = get_declared_method(method).streams
     except UserError:  # a method that is not installed
         return []
-    if not {"pairs", *MEDIA} & {*streams} or variant.name in TEXT_ONLY.values():
+    if not {"pairs", *MEDIA} & {*streams} or method in TEXT_ONLY.values():
         return []
     return [TEXT_ONLY[stream] for stream in streams if stream in TEXT_ONLY]
 

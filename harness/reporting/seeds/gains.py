@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed, interval_text
@@ -19,7 +18,6 @@ from harness.profiles import Training
 from harness.reporting.seeds.caveats import list_freshness_notes, list_weakness_notes
 from harness.reporting.seeds.cells import (
     Cell,
-    Label,
     Row,
     list_training_differences,
     measure_difference,
@@ -28,6 +26,7 @@ from harness.reporting.seeds.conclusion import Conclusion
 from harness.reporting.seeds.controls import (
     UNMATCHED,
     Rival,
+    TableRows,
     describe_controls,
     describe_rival,
     find_rivals,
@@ -183,10 +182,10 @@ class Forest:
     def place(self) -> str:
         return self.block.place
 
-    @cached_property
-    def rows(self) -> Mapping[Label, Row]:
+    @property
+    def rows(self) -> TableRows:
         """All rows of its table, among which are the controls of its own."""
-        return {row.label: row for row in self.table.rows}
+        return self.block.controls
 
     def conclude(self, row: Row, other: Row) -> Conclusion:
         """What the data say of a row against another one in the forest's column."""

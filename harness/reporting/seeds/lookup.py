@@ -17,6 +17,7 @@ from harness.reporting.seeds.cells import Label, Row, compare_in_any_metric
 from harness.reporting.seeds.choose import choose_evaluations, find_groups, make_rows
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.conclusion import Conclusion
+from harness.reporting.seeds.controls import TableRows
 from harness.reporting.seeds.summary import SummaryTable, make_summary_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import (
@@ -95,7 +96,7 @@ def compare_variants(
         outcome = _find_conclusion(tables, first, second, score, declared)
     if outcome is None:
         cell = compare_in_any_metric(first, second, score.column, declared, points)
-        rows = {row.label: row for table in tables for row in table.rows}
+        rows = TableRows((row.label, row) for table in tables for row in table.rows)
         outcome = Conclusion(first, second, score.column, declared, cell, rows)
     untrained = _find_untrained_rows(frames, chosen_evaluations, labels)
     return Comparison(outcome, score, tuple(untrained))

@@ -30,6 +30,7 @@ from harness.reporting.seeds.cells import (
 )
 from harness.reporting.seeds.choose import choose_evaluations, make_rows
 from harness.reporting.seeds.conclusion import Conclusion
+from harness.reporting.seeds.controls import TableRows
 from harness.reporting.seeds.families import (
     OF_METHODS,
     PairTests,
@@ -66,7 +67,7 @@ class Block:
     points: float | None = None
     about: str = ""
     every: tuple[Row, ...] = field(default=(), repr=False)
-    controls: Mapping[Label, Row] = field(default_factory=dict, compare=False, repr=False)
+    controls: TableRows = field(default_factory=TableRows, compare=False, repr=False)
     _tests: dict[Column, PairTests] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -367,7 +368,7 @@ def make_blocks(
         members = [*trained.get((setting, encoder), ()), *untrained.get(encoder, ())]
         block = Block(setting, encoder, _sort_rows(members, base), base, points)
         blocks.append(_test_block(block, metrics))
-    controls = {row.label: row for block in blocks for row in block.rows}
+    controls = TableRows((row.label, row) for block in blocks for row in block.rows)
     return tuple(replace(block, controls=controls) for block in blocks)
 
 

@@ -49,9 +49,9 @@ def format_markdown_table(grid: Grid) -> str:
 def _format_markdown_cell(cell: CellText) -> str:
     """A cell; bold print covers the number and its spread, not its mark."""
     text = str(cell)
-    number = str(replace(cell, mark="", caveats="", extra=""))
     if not cell.bold:
         return for_markdown(text)
+    number = str(replace(cell, mark="", caveats="", extra=""))
     return f"**{for_markdown(number)}**{for_markdown(text.removeprefix(number))}"
 
 

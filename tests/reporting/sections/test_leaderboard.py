@@ -11,7 +11,7 @@ from builders import error_tables, over_seeds, result, sts
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.reporting.contents import Contents
-from harness.reporting.sections.leaderboard import Board, LeaderboardSection
+from harness.reporting.sections.leaderboard import Board, LeaderboardSection, count_compared_rows
 from harness.reporting.seeds.gains import make_forests
 from harness.store import Result, Store
 
@@ -100,6 +100,14 @@ def test_any_two_rows_have_a_conclusion_and_their_tests() -> None:
     ]
     assert pairs["0 1"][0].startswith("Too few seeds")
     assert pairs["0 1"][1] == []
+
+
+def test_many_leaderboards_compare_fewer_rows_each() -> None:
+    assert count_compared_rows([100, 7, 3]) == 40
+    assert count_compared_rows([100] * 100 + [3] * 10) == 9, (
+        "36 pairs in each long one, 3 in others"
+    )
+    assert count_compared_rows([100] * 10_000) == 2
 
 
 def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:

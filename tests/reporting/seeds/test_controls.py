@@ -17,10 +17,11 @@ from harness.papers.published import read_ablations
 from harness.planning.request import make_request
 from harness.profiles import load_profile
 from harness.reporting.sections.claims import make_claims_grid
-from harness.reporting.seeds.cells import Label, Row, compare
+from harness.reporting.seeds.cells import Label, compare
 from harness.reporting.seeds.controls import (
     Control,
     Rival,
+    TableRows,
     describe_rival,
     describe_teacher_fit,
     find_rivals,
@@ -67,8 +68,8 @@ def untrained(*values: float, pooling: str = "mean", **where: Any) -> list[Resul
     return runs(f"none[pooling={pooling}]", *values, **where | {"setting": "none"})
 
 
-def rows_of(results: list[Result]) -> dict[Label, Row]:
-    return {row.label: row for table in tables(results) for row in table.rows}
+def rows_of(results: list[Result]) -> TableRows:
+    return TableRows((row.label, row) for table in tables(results) for row in table.rows)
 
 
 def wanted(

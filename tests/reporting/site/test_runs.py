@@ -18,6 +18,7 @@ from harness.metrics import ArrayName, Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
+from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.runs import (
     make_run_lines,
     make_score_tables,
@@ -203,3 +204,21 @@ def test_a_long_index_is_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         page = (folder / f"index-tiny-toy-toy-bert-{part}-of-2.html").read_text()
         assert page.count('<tr><th scope="row">') == count
         assert f"{count} runs" in page
+
+
+def test_of_many_runs_those_of_methods_have_pages_and_others_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MOST_PAGES", 4)
+    changed = over_seeds("mcse[lambda=1]", [1.0, 2.0, 3.0])
+    own = over_seeds("simcse", [1.0, 2.0, 3.0])
+    folder = rendered(tmp_path / "out", [*changed, *own]).parent / "runs"
+    with_page = {path.name.partition("-toy")[0] for path in folder.glob("*-seed-*.js")}
+    assert with_page == {"simcse", "mcse-lambda-1"}
+    index = (folder / "index.html").read_text()
+    assert index.count('<tr><th scope="row">') == 6
+    assert index.count('href="run.html?') == 4
+    assert "2 runs have no page here" in index
+    boards = LeaderboardSection("leaderboard", Contents(Store(tmp_path), [*changed, *own])).boards
+    pages = {row["code"]: len(row["pages"]) for row in boards[0].data["rows"]}
+    assert pages == {"simcse": 3, "mcse[lambda=1]": 0}, "a mean has all seeds"
