@@ -435,11 +435,18 @@ class Question:
         details = self._describe_interval(cell)
         if float(text) == 0:
             return f"level with {name} ({text}, {details})"
-        sides = ("above", "below")
-        if not self.forest.metric.larger_is_better:
-            sides = ("better than", "worse than")
-        side = sides[0] if size > 0 else sides[1]
+        side = self._choose_side(size, ("above", "below"), ("better than", "worse than"))
         return f"{text} ({details}) {side} {name}"
+
+    def _choose_side(
+        self, size: float, sides_of_scores: tuple[str, str], sides_of_errors: tuple[str, str]
+    ) -> str:
+        """The word for a difference: of the better side if it is positive, of a score, which is
+        better where it is larger, or of an error.
+        """
+        is_score = self.forest.metric.larger_is_better
+        better, worse = sides_of_scores if is_score else sides_of_errors
+        return better if size > 0 else worse
 
     def _describe_interval(self, cell: Cell) -> str:
         """`1.15 to 1.78`, the interval of a distance, with what its test does not show."""
@@ -508,10 +515,7 @@ class Question:
         details = self._describe_interval(tested)
         if float(text) == 0:
             return f"{difference} its score is the same ({text}, {details})"
-        sides = ("higher", "lower")
-        if not self.forest.metric.larger_is_better:
-            sides = ("better", "worse")
-        side = sides[0] if size > 0 else sides[1]
+        side = self._choose_side(size, ("higher", "lower"), ("better", "worse"))
         return f"{difference} its score is {text} ({details}) {side}"
 
     def _describe_blind(self, rival: Rival) -> str:
