@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import glob
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 from harness import __version__
@@ -31,6 +32,7 @@ from harness.reporting.csvfiles import write_runs, write_tidy
 from harness.reporting.methods import read_methods_in_process
 from harness.reporting.pages import TEMPLATES, Pages, make_search_index, make_slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
+from harness.reporting.tables.grids import Grid
 from harness.reporting.tables.latex import format_latex
 from harness.reporting.tables.texts import format_markdown
 from harness.reporting.trust import describe_trust, find_controls_to_run, list_runs_to_start
@@ -46,14 +48,14 @@ _NOTICE = (
 def make_vega_script() -> str:
     """The Vega libraries as a script that defines `vegaEmbed`; cached for each version."""
     name = f"vega-{version('vl-convert-python')}.js"
-    if kept := read_cached_text(f"charts/{name}"):
-        return kept
+    cached = read_cached_text(f"charts/{name}")
+    if cached:
+        return cached
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    safe = bundle.replace(
-        "</script", "<\\/script"
-    )  # report.html holds it inside a <script> element
+    # report.html holds it inside a <script> element
+    safe = bundle.replace("</script", "<\\/script")
     script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n"
     keep_text(f"charts/{name}", script)
     return script
@@ -75,13 +77,16 @@ def replace_folder(out: Path) -> Iterator[Path]:
         raise UserError(
             f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out"
         )
-    fresh, old = (make_temporary_path(out).with_suffix(suffix) for suffix in (".new", ".old"))
+    fresh = make_temporary_path(out).with_suffix(".new")
+    old = make_temporary_path(out).with_suffix(".old")
     with _raise_os_errors_as(f"the report cannot be written to {out}"):
         _refuse_foreign(out)
-        for left in (fresh, old):  # by killed reports
-            name, _, ending = left.name.rsplit(".", 2)
+        # what killed reports have left
+        for path in (fresh, old):
+            name, _, ending = path.name.rsplit(".", 2)
             remove_leftovers(out.parent, f"{glob.escape(name)}.{RANDOM_PART}.{ending}", ABANDONED_S)
         fresh.mkdir(parents=True)
+
     try:
         with _raise_os_errors_as(f"the report cannot be written to {out}", is_unusable):
             yield fresh
@@ -117,18 +122,20 @@ def _replace_report(fresh: Path, old: Path, out: Path) -> None:
 
 
 def _refuse_foreign(out: Path) -> None:
+    """Raise UserError if a folder holds other files than those of an earlier report."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; give a folder for the report")
     if not out.exists() or not any(out.iterdir()):
         return
+
     mark = out / MARK
     if not mark.is_file():
         raise UserError(
             f"{out} is not empty and not a report of harness; empty it or give another --out"
         )
-    own = set(mark.read_text(encoding="utf-8").splitlines())
+    files_of_report = set(mark.read_text(encoding="utf-8").splitlines())
     for path in sorted(out.rglob("*")):
-        if not path.is_dir() and path.relative_to(out).as_posix() not in own:
+        if not path.is_dir() and path.relative_to(out).as_posix() not in files_of_report:
             raise UserError(
                 f"{path} is not a file of the report in this folder; move it away or give another --out"
             )
@@ -192,63 +199,74 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     a report.
     """
     sections = report_sections(contents)
-    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    where = f" of profile {contents.profile}" if contents.profile else ""
-    made = f"harness {__version__}, written {written} from {count_of(len(contents.runs), 'result')}{where}"
-    footer = "; ".join(filter(None, (made, describe_earlier_backends(contents.frames))))
+    footer = _make_footer(contents)
     with replace_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.frames, stream)
         with (folder / "tables.csv").open("w", encoding="utf-8", newline="") as stream:
-            write_tidy((row for section in sections for row in section.rows()), stream)
+            write_tidy(chain.from_iterable(section.rows() for section in sections), stream)
         _write_texts(sections, folder, footer)
-        pages = [
-            page
-            for page in _write_site(contents, sections, folder, footer)
-            if not page.startswith("runs/")
-        ]
+
+        written = _write_site(contents, sections, folder, footer)
+        # those of runs are too many to be searched or sent
+        pages = [page for page in written if not page.startswith("runs/")]
         (folder / "search.js").write_text(make_search_index(folder, pages), "utf-8")
         if one_file:
-            menu = [(one.menu, one.name, one.home) for one in sections if one.is_shown and one.menu]
-            first = [
-                ("Answer", "index", "index.html"),
-                ("All results", "overview", "overview.html"),
-            ]
-            write_one_file(folder, pages, footer, [*first, *menu])
+            write_one_file(folder, pages, footer, _make_menu(sections))
     return out / "index.html"
 
 
+def _make_footer(contents: Contents) -> str:
+    """The version, the time, and what a report was written from."""
+    time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    results = count_of(len(contents.runs), "result")
+    footer = f"harness {__version__}, written {time} from {results}"
+    if contents.profile:
+        footer += f" of profile {contents.profile}"
+    earlier_backends = describe_earlier_backends(contents.frames)
+    return f"{footer}; {earlier_backends}" if earlier_backends else footer
+
+
+def _make_menu(sections: Sequence[ReportSection]) -> list[tuple[str, str, str]]:
+    """The menu of the one file: the first pages, then those of sections."""
+    listed = [section for section in sections if section.is_shown and section.menu]
+    return [
+        ("Answer", "index", "index.html"),
+        ("All results", "overview", "overview.html"),
+        *((section.menu, section.name, section.home) for section in listed),
+    ]
+
+
 def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -> None:
-    sentences = [sentence for section in sections for sentence in section.sentences]
-    for name, pieces in (
-        ("report.md", partial(format_markdown, sentences)),
-        ("report.tex", format_latex),
-    ):
+    """Write report.md and report.tex."""
+    sentences = list(chain.from_iterable(section.sentences for section in sections))
+    formats: dict[str, Callable[[Iterable[Grid], str], Iterator[str]]] = {
+        "report.md": partial(format_markdown, sentences),
+        "report.tex": format_latex,
+    }
+    for name, format_grids in formats.items():
+        # section by section, since tables may be large
+        grids = chain.from_iterable(section.grids for section in sections)
         with (folder / name).open("w", encoding="utf-8") as stream:
-            stream.writelines(
-                pieces((grid for section in sections for grid in section.grids), footer)
-            )
+            stream.writelines(format_grids(grids, footer))
 
 
 def _write_site(
     contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str
 ) -> list[str]:
     """Write every page into an empty folder; their paths."""
-    drawn = [figure for section in sections for figure in section.figures if figure.svg]
+    figures = chain.from_iterable(section.figures for section in sections)
+    drawn = [figure for figure in figures if figure.svg]
     stems = make_slugs(figure.key for figure in drawn)
-    methods = sorted(contents.counts)
-    papers = [paper.name for paper in contents.papers]
-    shown = [section for section in sections if section.is_shown]
-    in_progress = read_last_lines(contents.store)
     pages = Pages(
         folder,
         contents.profiles,
-        methods,
-        papers,
+        sorted(contents.counts),
+        [paper.name for paper in contents.papers],
         stems=stems,
-        sections=shown,
+        sections=[section for section in sections if section.is_shown],
         footer=footer,
-        running=in_progress,
+        running=read_last_lines(contents.store),
     )
     for name in ("style.css", "charts.css", "site.js", "charts.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
@@ -256,12 +274,13 @@ def _write_site(
     for figure in drawn:
         for suffix, content in figure.picture.files.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
+
     missing = find_controls_to_run(contents)
-    box = describe_trust(contents, missing)
-    more = [*dict.fromkeys(list_runs_to_start(contents, missing))]
+    trust = describe_trust(contents, missing)
+    runs_to_start = list(dict.fromkeys(list_runs_to_start(contents, missing)))
     for section in sections:
         section.write(pages)
-    pages.write("overview.html", "overview.html", trust=box, to_run=more)
+    pages.write("overview.html", "overview.html", trust=trust, to_run=runs_to_start)
     if not pages.has("index.html"):
         pages.write("unanswered.html", "index.html")
     # whatever the order of the sections is, the first page comes first

@@ -536,8 +536,8 @@ def draw_picture(title: str, spec: ChartSpec) -> Picture:
     if panels:
         # the width of the axes is known only now; the panels get what is left of the page
         width = float(_WIDTH.findall(svg)[0])
-        more = (WIDTHS["page"] - width) / min(spec["columns"], len(panels))
-        wider = [{**panel, "width": panel["width"] + more} for panel in panels]
+        widening = (WIDTHS["page"] - width) / min(spec["columns"], len(panels))
+        wider = [{**panel, "width": panel["width"] + widening} for panel in panels]
         svg = _render({**spec, "concat": wider})
 
     head, end, rest = _replace_ids(svg).partition(">")
@@ -550,8 +550,8 @@ def _render(spec: ChartSpec) -> str:
     """A specification as SVG, in the look of figures."""
     import vl_convert
 
-    whole = {"$schema": _SCHEMA, "background": "white", **spec, "config": _CONFIG, "padding": 2}
-    svg: str = vl_convert.vegalite_to_svg(whole, vl_version="6.4")
+    figure = {"$schema": _SCHEMA, "background": "white", **spec, "config": _CONFIG, "padding": 2}
+    svg: str = vl_convert.vegalite_to_svg(figure, vl_version="6.4")
     return svg
 
 

@@ -292,7 +292,7 @@ def convert_notes(text: str, pages: Mapping[str, str]) -> Markup:
 
 def _keep_known_links(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
     """Remove the links that are neither external nor to a page."""
-    known = []
+    kept_tokens = []
     is_link_known = []
     for token in tokens:
         if token.type == "link_open":
@@ -302,10 +302,10 @@ def _keep_known_links(tokens: Sequence[Token], pages: Mapping[str, str]) -> list
             is_link_known.append(bool(target))
             token.attrSet("href", target)
         if token.type not in ("link_open", "link_close") or is_link_known[-1]:
-            known.append(token)
+            kept_tokens.append(token)
         if token.type == "link_close":
             is_link_known.pop()
-    return known
+    return kept_tokens
 
 
 def _clean_printed(value: object) -> object:

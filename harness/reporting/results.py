@@ -158,9 +158,10 @@ class Results:
         profile = self.profile or PAPER_PROFILE
         grids = {}
         for table in fill_tables(profile, self.frames, self.commands, variants, self.margin):
-            shown = table.of(variants) if variants else table
-            if shown.rows:
-                grids[f"{table.paper.name}:{table.name}"] = make_paper_grid(shown)
+            if variants:
+                table = table.of(variants)
+            if table.rows:
+                grids[f"{table.paper.name}:{table.name}"] = make_paper_grid(table)
         return grids
 
     @cached_property

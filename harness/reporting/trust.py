@@ -133,19 +133,19 @@ def _list_weak_rows(contents: Contents) -> Iterator[tuple[str, str]]:
                 rows_by_label.setdefault(row.label, []).append(row)
 
     for label, rows in rows_by_label.items():
-        where = f"{label.name} on {label.place}, profile {label.profile}"
+        place = f"{label.name} on {label.place}, profile {label.profile}"
         stale_rows = [row for row in rows if row.freshness.is_stale]
         if stale_rows:
             seeds = set[int]().union(*(row.seeds for row in stale_rows))
             command = _make_row_command(contents, stale_rows, list_of_seeds(sorted(seeds)))
-            yield f"{where}: stale", command
+            yield f"{place}: stale", command
             continue
 
         rows_of_few = [row for row in rows if _has_use_for_seeds(row)]
         if rows_of_few:
             fewest_seeds = min(len(row.seeds) for row in rows_of_few)
             command = _make_row_command(contents, rows_of_few, str(FEWEST_SEEDS))
-            yield f"{where}: {count_of(fewest_seeds, 'seed')}", command
+            yield f"{place}: {count_of(fewest_seeds, 'seed')}", command
 
 
 def _has_use_for_seeds(row: Row) -> bool:
@@ -177,7 +177,7 @@ def find_controls_to_run(contents: Contents) -> Mapping[str, str]:
     """The controls of all leaders that were not run, by the commands that run them."""
     controls = {}
     for forest in contents.forests:
-        where = f"{forest.place}, profile {forest.table.profile}"
+        place = f"{forest.place}, profile {forest.table.profile}"
         for control, command in find_missing_controls(forest, contents.commands):
-            controls[command] = f"{control} for {where}"
+            controls[command] = f"{control} for {place}"
     return controls

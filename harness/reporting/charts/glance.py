@@ -218,9 +218,8 @@ def draw_heat_maps(table: SummaryTable) -> list[look.Plot]:
     blocks.sort(key=lambda block: -len(block.trained))
     plots = []
     for name, metric in table.metrics.items():
-        columns = [column for column in table.columns if column.metric == name]
-        tasks = [column.task for column in columns if column.task != AVERAGE]
-        if metric.judged and len(tasks) > 1:
+        if metric.judged and len(table.list_tasks(name)) > 1:
+            columns = [column for column in table.columns if column.metric == name]
             plots += [_draw_heat_map(table, block, columns) for block in blocks]
     return plots
 

@@ -107,8 +107,8 @@ class Material:
         spec = paper.figures[name]
         runs = list(self._list_runs(spec))
         alike = [
-            other
-            for other, figure in paper.figures.items()
+            alike_name
+            for alike_name, figure in paper.figures.items()
             if (figure.kind, figure.metric) == (spec.kind, spec.metric)
         ]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))

@@ -169,16 +169,16 @@ def _make_scale_panel(axis: ScaleAxis, runs: Sequence[FigureRun], data: FigureDa
     texts = [_name_level(values[setting], varying) for setting in settings]
 
     run_settings = {run.label.setting for run in runs_of_encoder}
-    whole = str(Variant.make(axis.setting, fixed))
+    plain = str(Variant.make(axis.setting, fixed))
     takes_part = any(option in PARTS for option in varying)
-    if not takes_part and whole not in run_settings:
+    if not takes_part and plain not in run_settings:
         # several kinds of noise at one level: unchanged is without any of them
-        whole = axis.setting
-    if whole in run_settings and takes_part:
-        settings.append(whole)
+        plain = axis.setting
+    if plain in run_settings and takes_part:
+        settings.append(plain)
         texts.append("all")
-    elif whole in run_settings:
-        settings.insert(0, whole)
+    elif plain in run_settings:
+        settings.insert(0, plain)
         texts.insert(0, "unchanged")
 
     curves = _collect_curves(settings, runs_of_encoder, data.average)

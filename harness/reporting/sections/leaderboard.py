@@ -15,7 +15,7 @@ from typing import NamedTuple
 from harness.commands import Commands
 from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column, Score, Significance
+from harness.metrics import Column, Score, Significance
 from harness.reporting.charts.curves import make_run_spec
 from harness.reporting.look import (
     DIGITS,
@@ -186,8 +186,8 @@ class Board:
 
         methods = []
         for entries in by_method.values():
-            own = next(filter(self._is_own, entries), entries[0])
-            methods.append([own, *(entry for entry in entries if entry is not own)])
+            own_row = next(filter(self._is_own, entries), entries[0])
+            methods.append([own_row, *(entry for entry in entries if entry is not own_row)])
         return sorted(methods, key=lambda entries: -entries[0].gain.size)
 
     def _is_own(self, entry: BoardRow) -> bool:
@@ -206,9 +206,7 @@ class Board:
     @cached_property
     def tasks(self) -> Sequence[Column]:
         """The columns of its metric, without the average."""
-        columns = self.forest.table.columns
-        metric = self.forest.column.metric
-        return [column for column in columns if column.task != AVERAGE and column.metric == metric]
+        return self.forest.table.list_tasks(self.forest.column.metric)
 
     @cached_property
     def wins(self) -> Mapping[str, Sequence[int]]:
@@ -221,7 +219,7 @@ class Board:
 
         wins = {}
         for row in rows:
-            wins[row.label.name.text] = [self._count_wins(row, other) for other in rows]
+            wins[row.label.name.text] = [self._count_wins(row, rival) for rival in rows]
         return wins
 
     def _count_wins(self, row: Row, other: Row) -> int:

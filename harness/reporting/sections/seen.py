@@ -182,8 +182,8 @@ class SeenTable:
     @property
     def paper_title(self) -> str:
         """The title for readers who know no profiles."""
-        where = f"{self.setting} / {self.encoder}"
-        return f"{name_suite(self.suite)} on seen and unseen pairs: {where}"
+        place = f"{self.setting} / {self.encoder}"
+        return f"{name_suite(self.suite)} on seen and unseen pairs: {place}"
 
     @property
     def has_seen(self) -> bool:

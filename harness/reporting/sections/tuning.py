@@ -213,8 +213,8 @@ def list_notes(report: TunedReport) -> Iterator[str]:
         if not line.lacking:
             continue
         lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
-        where = f"{name_of(line.method.base)} in {line.place}"
-        yield f"Trials missing: {where} ({lacks}). These seeds have no pick."
+        row = f"{name_of(line.method.base)} in {line.place}"
+        yield f"Trials missing: {row} ({lacks}). These seeds have no pick."
     yield from list_freshness_notes(line.weakness for line in report.lines)
 
 

@@ -112,9 +112,9 @@ def _judge_planned_interaction(
     commands: Commands,
 ) -> ClaimAnswer:
     test = None
-    for other in measure_interactions([interaction], table, profile, read_published(), commands):
-        if other.where == claim.where:
-            test = other
+    for measured in measure_interactions([interaction], table, profile, read_published(), commands):
+        if measured.where == claim.where:
+            test = measured
             break
 
     verdict = judge_interaction(test) if test else None

@@ -39,4 +39,4 @@ def is_unevaluated(frames: Frames, label: Label, suite: str, seeds: Sequence[int
 
 def has_runs(frames: Frames, label: Label) -> bool:
     """Whether a label has been evaluated on any suite."""
-    return any(known == label for known, _ in find_evaluated_seeds(frames))
+    return label in {evaluated for evaluated, _ in find_evaluated_seeds(frames)}

@@ -83,9 +83,9 @@ def compare_variants(
 
     labels = _choose_pair(list(map(find_groups, evaluations)), *descriptions)
     sides = []
-    for label, asked, evaluations_of_side in zip(labels, groups, evaluations, strict=True):
+    for label, typed, evaluations_of_side in zip(labels, groups, evaluations, strict=True):
         [row] = _make_rows(frames, evaluations_of_side, [label])
-        sides.append(replace(row, asked=asked))
+        sides.append(replace(row, asked=typed))
     first, second = sides
 
     own_frames = frames.where(profile={label.profile for label in labels})
@@ -308,8 +308,8 @@ def _explain_no_label(fields: LabelFields, groups: Mapping[Label, object]) -> st
             return f"no runs with the {name} {text} have this metric; {suggest(text, values)}"
 
     places = {f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}
-    given = ", ".join(f"{name} {text}" for name, text in other_fields.items())
-    return f"no runs with {given} have this metric; known: {', '.join(sorted(places))}"
+    description = ", ".join(f"{name} {text}" for name, text in other_fields.items())
+    return f"no runs with {description} have this metric; known: {', '.join(sorted(places))}"
 
 
 def _explain_several_pairs(pairs: Sequence[tuple[Label, Label]]) -> str:

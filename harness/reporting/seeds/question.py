@@ -148,8 +148,7 @@ class Question:
         if column.task != AVERAGE:
             return f"{column.task} of {suite}"
 
-        same_metric = [other for other in table.columns if other.metric == column.metric]
-        tasks = {other.task for other in same_metric if other.task != AVERAGE}
+        tasks = table.list_tasks(column.metric)
         return f"average of {len(tasks)} {suite} tasks" if len(tasks) > 1 else f"{suite} average"
 
     @property

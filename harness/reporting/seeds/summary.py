@@ -184,6 +184,11 @@ class SummaryTable:
         }
         return replace(self, metrics=metrics)
 
+    def list_tasks(self, metric: str) -> list[Column]:
+        """The columns of a metric, without its average."""
+        columns = [column for column in self.columns if column.metric == metric]
+        return [column for column in columns if column.task != AVERAGE]
+
     @property
     def averages(self) -> list[Column]:
         """The averages of metrics that are judged."""

@@ -91,8 +91,9 @@ class TunedReport:
     def title(self) -> str:
         methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
         overrides = format_overrides(self.tuning.overrides)
-        more = f" ({overrides})" if overrides else ""
-        return f"{methods}{more}: {self.tuning.trials} trials each ({self.tuning.key}), profile {self.tuning.profile}"
+        if overrides:
+            methods += f" ({overrides})"
+        return f"{methods}: {self.tuning.trials} trials each ({self.tuning.key}), profile {self.tuning.profile}"
 
 
 def add_tuned_rows(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTable:
@@ -169,7 +170,9 @@ def _find_places(
 
     places = []
     for place, variants in own.items():
-        is_part_of_another = any(variants < other.get(place, set()) for other in of_all_tunings)
+        is_part_of_another = any(
+            variants < variants_run.get(place, set()) for variants_run in of_all_tunings
+        )
         if not is_part_of_another:
             places.append(place)
     return places

@@ -325,8 +325,8 @@ def _is_repeated_task(table: SummaryTable, column: Column) -> bool:
     if not column.task.startswith(AVERAGE):
         return False
 
-    same_metric = [other for other in table.columns if other.metric == column.metric]
-    tasks = [other for other in same_metric if not other.task.startswith(AVERAGE)]
+    # a suite may have averages of some of its tasks too
+    tasks = [task for task in table.list_tasks(column.metric) if not task.task.startswith(AVERAGE)]
     if len(tasks) != 1:
         return False
     return all(_get_values(row, tasks[0]) == _get_values(row, column) for row in table.rows)

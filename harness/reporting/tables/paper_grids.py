@@ -121,8 +121,8 @@ def _format_printed_line(filled: FilledTable, line: FilledLine, bold: Collection
             stated.add(cell.published.seeds)
 
     seeds = stated.pop() if len(stated) == 1 else None
-    what = f"printed, {count_of(seeds, 'seed')}" if seeds else "printed"
-    return what, "published", texts
+    heading = f"printed, {count_of(seeds, 'seed')}" if seeds else "printed"
+    return heading, "published", texts
 
 
 def _format_measured_lines(
@@ -131,8 +131,8 @@ def _format_measured_lines(
     """The measured numbers of a line, and how they differ from print."""
     label = _name_line(row, line)
     if line.seeds:
-        what = f"measured{label}, {_describe_seeds(line)}"
-        yield from _format_compared_lines(filled, line, what, label, bold)
+        heading = f"measured{label}, {_describe_seeds(line)}"
+        yield from _format_compared_lines(filled, line, heading, label, bold)
     elif filled.is_measured and not row.row.published_only:
         yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(filled.columns)
 
@@ -376,9 +376,9 @@ def _explain_lines(filled: FilledTable) -> Iterator[str]:
             "text, official the public code. Stars and bold print compare lines of one reading."
         )
 
-    shown = {origin.definition for origin in origins}
+    names = {origin.definition for origin in origins}
     definitions = filled.table.definitions
-    labels = [definition.label for definition in definitions if definition.label in shown]
+    labels = [definition.label for definition in definitions if definition.label in names]
     if len(labels) > 1:
         yield (
             f"Computed by {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold print "
