@@ -60,7 +60,7 @@ def figure_tables(contents: Contents) -> Iterator[FigureTable]:
         material = Material(profile, contents)
         for paper in contents.papers:
             for name, spec in paper.figures.items():
-                data = material.data(paper, name) if spec.kind in OF_SCORES else None
+                data = material.collect_data(paper, name) if spec.kind in OF_SCORES else None
                 if data is None or not data.runs:
                     continue
                 drawing = get_instance("figure kind", spec.kind, FigureKind).draw(data)

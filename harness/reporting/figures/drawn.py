@@ -69,10 +69,10 @@ class Material:
         frames = select_profile_runs(self.contents.frames, self.profile, variants)
         return group_rows(frames, frames.scores, frames.parts)
 
-    def figure(self, paper: Paper, name: str) -> ReportFigure:
+    def draw_figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
         spec = paper.figures[name]
-        data = self.data(paper, name)
+        data = self.collect_data(paper, name)
         key, title = name_printed(paper, name, spec.title, self.profile)
         figure = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
@@ -102,7 +102,7 @@ class Material:
             end = spec.note
         return f"{drawing.text} Runs of profile {self.profile}: {'; '.join(runs)}. {end}"
 
-    def data(self, paper: Paper, name: str) -> FigureData:
+    def collect_data(self, paper: Paper, name: str) -> FigureData:
         """What a figure of a paper is drawn from."""
         spec = paper.figures[name]
         runs = list(self._list_runs(spec))

@@ -41,8 +41,8 @@ class CurvePoint(NamedTuple):
     summary: Summary
 
 
-#: name of a curve -> its points
-Curves = Mapping[str, Sequence[CurvePoint]]
+#: the points of each curve by its variant
+Curves = Mapping[Label, Sequence[CurvePoint]]
 
 
 class ScaleAxis(NamedTuple):
@@ -63,7 +63,7 @@ class ScalePanel(NamedTuple):
     levels: Sequence[str]
     #: the first option's number at each place that has one
     numbers: Mapping[float, float]
-    curves: Mapping[Label, Sequence[CurvePoint]]
+    curves: Curves
 
     @property
     def label(self) -> Label:
@@ -98,22 +98,18 @@ def draw_data_scale(data: FigureData) -> Drawing | str:
         run for run in runs if parse_setting(run.label.setting).name not in varied_settings
     ]
 
-    labels: dict[Label, None] = {}
-    for panel in panels:
-        labels |= dict.fromkeys(panel.curves)
-    names = dict(zip(labels, _name_curves(list(labels)), strict=True))
-
-    curves: dict[str, list[CurvePoint]] = {}
+    # a variant looks alike in all panels
+    curves: dict[Label, list[CurvePoint]] = {}
     for panel in panels:
         for label, points in panel.curves.items():
-            curves.setdefault(names[label], []).extend(points)
+            curves.setdefault(label, []).extend(points)
     looks = _choose_curve_looks(curves)
 
-    titles = _name_panels(panels)
     specs = []
-    for at, (title, panel) in enumerate(zip(titles, panels, strict=True)):
+    for at, (panel, title) in enumerate(zip(panels, _name_panels(panels), strict=True)):
         across = [run for run in constants if run.label.encoder == panel.axis.encoder]
-        specs.append(_draw_scale_panel(at, title, panel, names, looks, across, data))
+        spec = _draw_scale_panel(f"levels{at}", panel, looks, across, data)
+        specs.append({"title": title, **spec})
 
     text = (
         f"{name_suite(data.spec.suite)} average, mean ± SD over seeds. "
@@ -240,45 +236,36 @@ def _remove_place(label: Label) -> Label:
     return label._replace(setting="", encoder="")
 
 
-def _name_curves(labels: Sequence[Label]) -> list[str]:
-    """The names of curves that their panel's title does not tell apart."""
-    return name_labels(list(map(_remove_place, labels)))
-
-
-def _choose_curve_looks(curves: Curves) -> dict[str, look.Look]:
+def _choose_curve_looks(curves: Curves) -> dict[Label, look.Look]:
     """The look of each curve, whose name in the legend has the seeds of all its points."""
     summaries = {}
-    for name, points in curves.items():
-        summaries[name] = [point.summary for point in points]
-    return look.choose_counted_looks(summaries, curves)
+    for label, points in curves.items():
+        summaries[label] = [point.summary for point in points]
+    return look.choose_counted_looks(summaries, name_labels(list(curves)))
 
 
 def _draw_scale_panel(
-    at: int,
-    title: str,
+    param: str,
     panel: ScalePanel,
-    names: Mapping[Label, str],
-    looks: Mapping[str, look.Look],
+    looks: Mapping[Label, look.Look],
     across: Sequence[FigureRun],
     data: FigureData,
 ) -> look.ChartSpec:
-    """One panel, whose places on the axis have the texts of its levels."""
+    """One panel; the parameter `param` has the texts of its levels, which stand on the axis."""
     labels = {
         "values": list(range(len(panel.levels))),
-        "labelExpr": f"levels{at}[datum.value]",
+        "labelExpr": f"{param}[datum.value]",
         "grid": False,
     }
     x = look.encode_axis("x", panel.axis_title, axis=labels)
-    curves = {names[label]: points for label, points in panel.curves.items()}
     marks = [
         _make_printed_mark(name, value, panel.numbers[value])
         for name, value in data.printed
         if value in panel.numbers
     ]
     return {
-        "title": title,
-        "params": [{"name": f"levels{at}", "value": list(panel.levels)}],
-        "layer": _draw_curve_layers(curves, across, data, looks, x, marks),
+        "params": [{"name": param, "value": list(panel.levels)}],
+        "layer": _draw_curve_layers(panel.curves, across, data, looks, x, marks),
     }
 
 
@@ -291,16 +278,16 @@ def _draw_curve_layers(
     curves: Curves,
     constants: Sequence[FigureRun],
     data: FigureData,
-    looks: Mapping[str, look.Look],
+    looks: Mapping[Label, look.Look],
     x: look.ChartSpec,
     marks: Sequence[look.LineAcross],
 ) -> list[look.ChartSpec]:
     """Curves, constants as horizontal lines, and marks of printed values as vertical ones."""
     points = []
-    for name, curve in curves.items():
+    for label, curve in curves.items():
         for point in curve:
             source = point.run.source(data.average)
-            points.append(look.make_curve_point(looks[name].name, point.x, point.summary, source))
+            points.append(look.make_curve_point(looks[label].name, point.x, point.summary, source))
 
     lines = []
     for run, name in zip(constants, _name_constants(constants), strict=True):
@@ -322,7 +309,7 @@ def _draw_curve_layers(
 
 def _name_constants(runs: Sequence[FigureRun]) -> list[str]:
     """The names of horizontal lines, with their settings, which are not those of the panel."""
-    variants = _name_curves([run.label for run in runs])
+    variants = name_labels([_remove_place(run.label) for run in runs])
     return [f"{name} / {run.label.setting}" for name, run in zip(variants, runs, strict=True)]
 
 
@@ -332,21 +319,18 @@ def draw_margin_sweep(data: FigureData) -> Drawing | str:
     A curve's method has the options that its variants share.
     """
     option = _find_first_option(data.spec.variants)
-    by_label: dict[Label, list[CurvePoint]] = {}
+    curves: dict[Label, list[CurvePoint]] = {}
     for run in data.runs:
         summary = run.summary(data.average)
         x = _read_option(run, option)
         if summary is not None and x is not None:
-            points = by_label.setdefault(_remove_option(run.label, option), [])
+            points = curves.setdefault(_remove_option(run.label, option), [])
             points.append(CurvePoint(x, run, summary))
-    if not any(len(points) > 1 for points in by_label.values()):
+    if not any(len(points) > 1 for points in curves.values()):
         return f"fewer than two values of {option} run in any setting yet"
 
-    names = name_labels(list(by_label))
-    curves = {}
-    for name, points in zip(names, by_label.values(), strict=True):
-        curves[name] = sorted(points, key=lambda point: point.x)
-
+    for points in curves.values():
+        points.sort(key=lambda point: point.x)
     title = option_title(option)
     x_axis = look.encode_axis("x", title, axis={"grid": False})
     marks = [_make_printed_mark(name, value, value) for name, value in data.printed]

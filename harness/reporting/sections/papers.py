@@ -253,7 +253,7 @@ class PapersSection(ReportSection):
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
             for paper in self.contents.papers:
-                drawn = [material.figure(paper, name) for name in paper.figures]
+                drawn = [material.draw_figure(paper, name) for name in paper.figures]
                 figures += [figure for figure in drawn if figure.svg or material.is_paper]
         return figures
 

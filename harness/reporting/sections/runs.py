@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, ArrayName, Metric, is_by_training
@@ -110,10 +109,23 @@ class RunsSection(ReportSection):
         self, result: Result, run: Any, siblings: Mapping[int, str], pages: Pages
     ) -> dict[str, object]:
         """All that the page of a run shows; `siblings` are the pages of its group by seed."""
-        spent = Spent.of(self.contents.frames, [run.Index])
+        contents = self.contents
+        spec = result.spec
         return {
-            **_describe_run(result, self.contents.log(result), self.contents.commands, run),
-            "machine": _describe_machine(result, spent),
+            "name": name_of(str(spec.variant), format_overrides(result.overrides)).text,
+            "key": spec.key,
+            "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
+            "seed": spec.seed,
+            "warnings": result.all_warnings,
+            "inputs": [census.line for census in result.inputs],
+            "scores": [*make_score_tables(result)],
+            "curves": [_make_run_curve(*curve) for curve in list_run_curves(result)],
+            "best": _describe_best(result),
+            "values": _list_values(result),
+            "command": contents.commands.repeat(result),
+            "facts": _list_facts(result, is_earlier=run.is_earlier),
+            "log": _pick_log_lines(contents.log(result)),
+            "machine": _describe_machine(result, Spent.of(contents.frames, [run.Index])),
             "crumbs": _make_crumbs(result, pages),
             "seeds": dict(sorted(siblings.items())),
             "judged": self._list_judged(result, pages),
@@ -466,11 +478,9 @@ def _describe_teacher(profile: str, use: TeacherUse) -> str:
     return f"{use.teacher} ({'; '.join(remarks)})"
 
 
-def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
-    """What a run is, its scores, its curves, its values and its log."""
+def _list_facts(result: Result, *, is_earlier: bool) -> dict[str, str]:
+    """What a run is, and what it is known by."""
     spec = result.spec
-    overrides = format_overrides(result.overrides)
-    backend = f"{result.backend}, an earlier one" if run.is_earlier else result.backend
     facts = {
         "profile": result.profile,
         "profile read from": result.profile_origin,
@@ -478,29 +488,15 @@ def _describe_run(result: Result, log: str, commands: Commands, run: Any) -> dic
         "setting": spec.setting,
         "encoder": spec.encoder,
         "seed": spec.seed,
-        "changed with --set": overrides or "nothing",
+        "changed with --set": format_overrides(result.overrides) or "nothing",
         "fingerprint of the training": result.fingerprint,
         "group, equal for all seeds": result.group,
         "code": result.revision or "unknown",
-        "backend": backend,
+        "backend": f"{result.backend}, an earlier one" if is_earlier else result.backend,
         "started": result.started,
         "finished": result.finished,
     }
-    return {
-        "name": name_of(str(spec.variant), overrides).text,
-        "key": spec.key,
-        "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
-        "seed": spec.seed,
-        "warnings": result.all_warnings,
-        "inputs": [census.line for census in result.inputs],
-        "scores": [*make_score_tables(result)],
-        "curves": [_make_run_curve(*curve) for curve in list_run_curves(result)],
-        "best": _describe_best(result),
-        "values": _list_values(result),
-        "command": commands.repeat(result),
-        "facts": _format_facts(facts),
-        "log": _pick_log_lines(log),
-    }
+    return _format_facts(facts)
 
 
 def _list_values(result: Result) -> dict[str, dict[str, str]]:

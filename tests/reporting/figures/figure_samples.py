@@ -62,7 +62,7 @@ def figure(
     own.
     """
     material, paper, short = _material(name, results, arrays, profile, figures)
-    return material.figure(paper, short)
+    return material.draw_figure(paper, short)
 
 
 def drawn(
@@ -71,10 +71,10 @@ def drawn(
     """A figure of the paper profile, and the data of each of its layers."""
     material, paper, short = _material(name, results, arrays, "paper", {})
     drawing = get_instance("figure kind", paper.figures[short].kind, FigureKind).draw(
-        material.data(paper, short)
+        material.collect_data(paper, short)
     )
     assert isinstance(drawing, Drawing)
-    return material.figure(paper, short), _rows_of(drawing.spec)
+    return material.draw_figure(paper, short), _rows_of(drawing.spec)
 
 
 def _rows_of(spec: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
