@@ -85,7 +85,8 @@ def make_in_cache(name: str, make: Callable[[Path], T]) -> T:
         return make(folder)
     except OSError as error:
         # a file elsewhere, such as one that `make` read
-        is_elsewhere = error.filename is not None and not str(error.filename).startswith(str(cache))
+        file = error.filename
+        is_elsewhere = file is not None and not Path(os.fsdecode(file)).is_relative_to(cache)
         if is_elsewhere or not is_unusable(error):
             raise
         raise _explain_unusable(error) from error

@@ -265,7 +265,9 @@ def _flush_all(path: Path) -> None:
 
 
 def remove(path: Path, within: Path | None = None) -> None:
-    """Remove a file, a link or a folder with its content, if it exists. Raises OSError."""
+    """Remove a file, a link or a folder with its content, if it exists; no link below `within` is
+    followed. Raises OSError.
+    """
     try:
         with open_folder_of(path, within) as folder:
             kind = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode

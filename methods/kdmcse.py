@@ -280,7 +280,9 @@ class KDMCSE(Method):
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:
-        """Eq. 14, and DALR Eq. 14 for the parts of DALR."""
+        """Eq. 14, and DALR Eq. 14 for the parts of DALR: consistency and alignment across modalities
+        (cons, cma), ranking and alignment within text (rank, ima). text weighs 1.
+        """
         values = self.hyperparameters
         branch_weight = values.lambda_
         if values.branch_reduction == "mean":

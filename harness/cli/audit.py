@@ -21,14 +21,14 @@ _PAIRS = (
     *_PLACE,
     "subset",
     "pairs",
-    "one seen",
+    "any seen",
     "both seen",
     "of one image",
     "gold, one image",
-    "other images",
+    "gold, other images",
 )
 _LEGEND = (
-    "one seen: a sentence of the pair is in the training data (compared in lower case, letters and digits only); of "
+    "any seen: a sentence of the pair is in the training data (compared in lower case, letters and digits only); of "
     "one image: both sentences are captions of one training image. The gold columns are mean scores of such pairs, "
     "and of pairs of captions of different training images. Subsets without a seen sentence are not listed. A dash: no "
     "such pair, or no corpus with several captions per image."
@@ -87,6 +87,7 @@ def show_overlaps(
 
 
 def _make_pair_row(overlap: PairOverlap) -> tuple[str, ...]:
+    """The cells below `_PAIRS`, which `_LEGEND` explains."""
     return (
         overlap.setting,
         overlap.suite,

@@ -433,7 +433,7 @@ def _list_estimates(plan: Plan) -> Iterator[str]:
 
 
 def _describe_disk(plan: Plan) -> str:
-    """The disk that inputs, pictures among them, and models need."""
+    """The disk for missing inputs, however they are brought, and for the models that are kept."""
     from harness.fetching import format_size
     from harness.planning.estimate import estimate_model_bytes
     from harness.planning.missing import describe_disk_need, list_missing

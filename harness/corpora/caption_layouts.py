@@ -85,13 +85,13 @@ class ReadCaptions:
     """Captions of each image with the images' ids, None if there are none, and what a user should
     know of them.
 
-    `places` are the paths of images, by id, that a file states beside their names.
+    `stated_paths` are the paths of images, by id, that a file states beside their names.
     """
 
     ids: list[str] | None
     texts: list[list[str]]
     remarks: list[str] = field(default_factory=list)
-    places: dict[str, str] = field(default_factory=dict)
+    stated_paths: dict[str, str] = field(default_factory=dict)
     accounts: list[Account] = field(default_factory=list)
 
 
@@ -414,8 +414,8 @@ def _parse_numbered_columns(path: Path, image: int, caption: int) -> Iterator[Ta
 
 
 def _split_lines(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """The cells of each line of a table without a header, and its place. Raises UserError unless
-    all have as many.
+    """The place of each line of a table without a header, for messages, and its cells. Raises
+    UserError unless all lines have as many as the first.
     """
     fields = 0
     for number, cells in read_cells(path):
@@ -551,7 +551,7 @@ def _parse_karpathy(path: Path, document: Mapping[str, Any], split: str | None) 
     splits = [*counts] if split is None else split.split("+")
 
     names = []
-    places = []
+    stated_paths = []
     texts = []
     for image in listed:
         if image[_SPLIT] not in splits:
@@ -559,12 +559,12 @@ def _parse_karpathy(path: Path, document: Mapping[str, Any], split: str | None) 
         name = str(image["filename"])
         folder = image.get("filepath")
         names.append(name)
-        places.append(f"{folder}/{name}" if folder else name)
+        stated_paths.append(f"{folder}/{name}" if folder else name)
         texts.append([" ".join(sentence["raw"].split()) for sentence in image["sentences"]])
 
     # images of two folders may have one name
-    ids = names if len({*names}) == len(names) else places
+    ids = names if len({*names}) == len(names) else stated_paths
     unread = {name: count for name, count in counts.items() if name not in splits}
     why = f"of other splits: {describe_parts(unread)}"
     accounts = account_for_number("images", sum(unread.values()), why)
-    return ReadCaptions(ids, texts, [], dict(zip(ids, places, strict=True)), accounts)
+    return ReadCaptions(ids, texts, [], dict(zip(ids, stated_paths, strict=True)), accounts)

@@ -135,7 +135,9 @@ class CaptionImages(Source):
         return Pixels(self._make_image_reader(root), lambda number: names()[number], count)
 
     def exclude_missing(self, root: Path | None, read: ReadCaptions) -> ReadCaptions:
-        """The captions whose images are there; the others are counted. Raises UserError."""
+        """The captions of images that have a file, with an account of the others. Raises UserError
+        if none has.
+        """
         ids = self._require_ids(read)
         if self.images == COLUMN:
             return read
@@ -144,7 +146,7 @@ class CaptionImages(Source):
         present = []
         absent = []
         texts = []
-        files = find_files(folder, ids, read.places)
+        files = find_files(folder, ids, read.stated_paths)
         for name, captions, file in zip(ids, read.texts, files, strict=True):
             if file is None:
                 absent.append(name)
@@ -188,7 +190,7 @@ class CaptionImages(Source):
 
         files = []
         absent = []
-        for name, file in zip(names, find_files(folder, names, read.places), strict=True):
+        for name, file in zip(names, find_files(folder, names, read.stated_paths), strict=True):
             if file is None:
                 absent.append(name)
             else:
@@ -237,7 +239,9 @@ def check_missing_images(how: str, images: str | None) -> str:
     return how
 
 
-def find_files(folder: Path, names: Sequence[str], places: Mapping[str, str]) -> list[str | None]:
+def find_files(
+    folder: Path, names: Sequence[str], stated_paths: Mapping[str, str]
+) -> list[str | None]:
     """The file of each image, relative to the folder; None if none fits. Raises UserError if
     several do.
 
@@ -245,9 +249,9 @@ def find_files(folder: Path, names: Sequence[str], places: Mapping[str, str]) ->
     files in the normal form of Unicode and in capitals, and an address stands for the file at its
     end. A file has one name: what fits another name better is no file of this one.
     """
-    is_deep = any("/" in name for name in (*names, *places.values()))
+    is_deep = any("/" in name for name in (*names, *stated_paths.values()))
     finder = _Finder(folder, list(_list_paths(folder, deep=is_deep)))
-    matches = [finder.find(name, places.get(name, name)) for name in names]
+    matches = [finder.find(name, stated_paths.get(name, name)) for name in names]
     rivals_for: dict[str, list[tuple[int, str]]] = {}
     for name, match in zip(names, matches, strict=True):
         if match is not None:

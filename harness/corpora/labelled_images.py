@@ -478,6 +478,9 @@ def _list_files(listing: ClassFolders, place: Path, names: Sequence[str], *, is_
 
 
 def _load_folder(path: Path, *, nested: bool) -> tuple[Sequence[Encoded], np.ndarray]:
+    """The images of a folder with one folder per class, and the name of each one's class; `nested`
+    reads the folders within these too. Raises UserError.
+    """
     files = read_class_folders(path, nested=nested).images
     suffixes = ", ".join(IMAGE_SUFFIXES)
     if not files:

@@ -181,8 +181,10 @@ class Packing:
 
 
 def find_packing(model: Any, rows: IdRows) -> Packing | None:
-    """Return the packing of a model on the CPU; None unless packed rows of these token ids equal
-    padded ones.
+    """Return how a model, on the CPU for now, runs packed rows; None unless its states at these
+    token ids equal those of padded rows.
+
+    A model with a packing keeps the attention of packed rows, which serves padded ones too.
     """
     before = model.config._attn_implementation
     if before != "sdpa":

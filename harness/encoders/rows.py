@@ -80,9 +80,10 @@ class Packed:
         if views == 1:
             return self
 
-        view = torch.arange(views, dtype=torch.int32, device=self.ids.device).unsqueeze(1)
-        places = self.places + view * (self.rows * self.longest)
-        ends = self.offsets[1:] + view * len(self.ids)
+        # each view lies B x L places, and N tokens, after the one before
+        view_numbers = torch.arange(views, dtype=torch.int32, device=self.ids.device).unsqueeze(1)
+        places = self.places + view_numbers * (self.rows * self.longest)
+        ends = self.offsets[1:] + view_numbers * len(self.ids)
         return Packed(
             ids=self.ids.repeat(views),
             columns=self.columns.repeat(views),

@@ -102,7 +102,7 @@ class Student(nn.Module):
         self.packing: Packing | None = None
         self._hooks = Hooks(model)
         #: why rows are padded though the trial allows to pack them; empty where they are packed
-        self.unpacked = ""
+        self.why_unpacked = ""
         #: what the trial has found
         self.found = found or TrialFindings()
         if found is None:
@@ -398,7 +398,7 @@ class Student(nn.Module):
         rows could never be packed, since it is not known how it places tokens.
         """
         rows = TokenRows.from_tokens(tokens)
-        if rows is None or not (self.packing or self.unpacked):
+        if rows is None or not (self.packing or self.why_unpacked):
             raise UserError(
                 f"{type(self.model).__name__} computes on padding, so places= and embedded= cannot "
                 "say which tokens they change; use an encoder such as BERT or RoBERTa"
@@ -467,7 +467,7 @@ class Student(nn.Module):
         if self.packing is None or torch.compiler.is_compiling() or not self._hooks:
             return self.packing
 
-        self.unpacked = HOOKED
+        self.why_unpacked = HOOKED
         return None
 
     def look_again(self) -> None:
@@ -481,11 +481,11 @@ class Student(nn.Module):
         if self.packing.layers:
             self.packing = replace(self.packing, layers=find_layers(self.model))
         if self._hooks:
-            self.unpacked = HOOKED
+            self.why_unpacked = HOOKED
         elif not self._is_packed_rightly():
-            self.unpacked = "its modules compute other vectors than its parameters alone"
+            self.why_unpacked = "its modules compute other vectors than its parameters alone"
 
-        if self.unpacked:
+        if self.why_unpacked:
             self.packing = None
             self.found = replace(self.found, rows="padded")
 

@@ -310,13 +310,17 @@ def _refuse_size(folder: Path) -> None:
 
 
 def _find_size_too_large(sizes: Mapping[str, int], weights: Sequence[Path]) -> str | None:
-    """The name of a size for which files of weights have too few numbers, None if there is none."""
+    """The name of a size for which files of weights have too few numbers, None if there is none.
+
+    A model of such a size would be built before its weights are read, whatever memory that takes.
+    """
     shapes = [shape for path in weights for shape, _ in _list_shapes(path).values()]
     numbers = sum(map(math.prod, shapes))
     file_bytes = sum(path.stat().st_size for path in weights)
     widths = [sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))]
 
-    most = dict.fromkeys(_SIZES, min(numbers, file_bytes))  # a byte each at least
+    # a number takes a byte or more, whatever the header of its file says
+    most = dict.fromkeys(_SIZES, min(numbers, file_bytes))
     most["num_hidden_layers"] = max(len(shapes), 128)  # layers may share weights
     most["vocab_size"] //= max(1, min(widths, default=1))
     return next((name for name, value in sizes.items() if value > most[name]), None)

@@ -33,7 +33,7 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import Metric
 
-#: Gold score (of 0 to 5) from which a pair counts as positive.
+#: Gold score (of 0 to 5) above which a pair counts as positive; from which, in MCSE's public code.
 POSITIVE = 4.0
 #: Pairs in one batch of the public code.
 BATCH = 128
@@ -197,7 +197,9 @@ class GeometrySuite(PairSuite):
 def _compute_alignment_of_batches(
     batches: Sequence[Sequence[SentencePair]], vectors: Embedded
 ) -> float | None:
-    """The mean over batches, in which one without a positive pair counts as 0; None if all are."""
+    """The mean over batches as in MCSE's public code: positive from POSITIVE on, 0 for a batch
+    without a positive pair; None if all are without.
+    """
     alignments = []
     for batch in batches:
         positive = [pair for pair in batch if pair[2] >= POSITIVE]

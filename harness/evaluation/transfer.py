@@ -85,8 +85,8 @@ class TransferFiles(FileSource):
         columns: tuple[str, ...] = ("text",),
         classes: str = "0 1",
     ) -> None:
-        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `classes` are the
-        labels in order.
+        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `columns` are those of
+        the texts, two of pairs; `classes` are the labels in order, with blanks between them.
         """
         super().__init__(files.values(), _HOW)
         self.name = name

@@ -122,7 +122,7 @@ def unpack(archive: Path, target: Path) -> None:
 @contextmanager
 def open_content(archive: Path, out: Path) -> Iterator[Path]:
     """The content of an archive in a temporary folder below `out`; a folder itself if one replaces
-    the archive.
+    the archive. After an error it stays: whoever tries again removes `out` first.
     """
     if archive.is_dir():
         yield archive

@@ -126,9 +126,10 @@ def write_cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def _read_cifar_images(
-    base: Path, files: list[str], labels: int, names: list[str]
+    base: Path, files: list[str], label_bytes: int, names: list[str]
 ) -> Iterator[tuple[str, int, str, bytes]]:
-    size = labels + PIXELS
+    """Yield the name, the class, the class's name and the PNG of each image."""
+    record_bytes = label_bytes + PIXELS
     for file in files:
         try:
             raw = np.fromfile(base / file, dtype=np.uint8)
@@ -137,18 +138,18 @@ def _read_cifar_images(
                 f"the archive does not contain {file}; download it again from its publisher"
             ) from error
 
-        if raw.size == 0 or raw.size % size:
+        if raw.size == 0 or raw.size % record_bytes:
             raise UserError(
-                f"{file} does not consist of images of {size} bytes; download it again from its publisher"
+                f"{file} does not consist of images of {record_bytes} bytes; download it again from its publisher"
             )
 
-        for row, record in enumerate(raw.reshape(-1, size)):
-            label = int(record[labels - 1])
+        for row, record in enumerate(raw.reshape(-1, record_bytes)):
+            label = int(record[label_bytes - 1])
             if label >= len(names):
                 raise UserError(
                     f"{file}, image {row + 1}: the class {label} has no name; download it again from its publisher"
                 )
-            pixels = record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)
+            pixels = record[label_bytes:].reshape(3, 32, 32).transpose(1, 2, 0)
             stream = io.BytesIO()
             Image.fromarray(pixels).save(stream, "PNG")
             yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()

@@ -329,7 +329,15 @@ def measure_on_hub(entry: Entry) -> int | None:
         )
         with _explain_origin_errors(origin, entry.name):
             infos = ask_hub(ask)
-        total += sum(getattr(info, "size", 0) for info in infos)
+
+        # a file that is not there is not among them
+        if len(infos) < len(files):
+            return None
+        for info in infos:
+            size = getattr(info, "size", None)
+            if size is None:
+                return None
+            total += size
 
     return total
 

@@ -118,6 +118,7 @@ def angular_margin(
         is_near = cosines >= shift.cos()
         near_values = torch.ones_like(cosines)
     else:
+        # within the whole margin, also with soft labels, as in the public code
         is_near = cosines >= math.cos(margin)
         near_values = cosines
 
@@ -224,8 +225,8 @@ def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature
 def class_rank_cross_entropy(
     first: Tensor, second: Tensor, labels: Tensor, temperature: float
 ) -> Tensor:
-    """Cross-entropy whose target column is the rank of a row's class in the batch: (N, d) twice,
-    (N,) -> scalar.
+    """Cross-entropy whose target column is the number of the batch's classes below a row's: (N, d)
+    twice, (N,) -> scalar.
 
     The public code of VisualCSE and AudioCSE computes this as SupCon: row i is pulled towards the
     second view of the item whose place in the batch is that rank.

@@ -41,10 +41,10 @@ from harness.method.samples import (
     build,
     build_with,
     compute_loss,
-    do_step,
     list_tensors,
     random_batches,
     small_student,
+    try_step,
 )
 from harness.method.short_training import STEPS, ShortTraining
 from harness.registry import OWN_SIGNALS, list_registered
@@ -317,7 +317,7 @@ def _step_with_records(
     scheduled = RecordedNames(built.now)
     built.now = scheduled
     batches = random_batches(built)
-    do_step(built, 0, batches, student)  # values may be read in hooks on its modules
+    try_step(built, 0, batches, student)  # values may be read in hooks on its modules
 
     recorded = [(SCHEDULED, scheduled)]
     for batch in batches:
@@ -374,7 +374,7 @@ def _check_restored(method: type[Method], reading: str) -> Iterator[str]:
     """Check that a checkpoint taken after a step restores the method completely."""
     saved = build(method, method.configure(reading), HEADS)
     loaded = build(method, method.configure(reading), HEADS + 1)
-    do_step(saved, 0, random_batches(saved))
+    try_step(saved, 0, random_batches(saved))
     misfits = saved.misfits(loaded.state_dict())
     if misfits:
         yield from misfits
@@ -384,8 +384,8 @@ def _check_restored(method: type[Method], reading: str) -> Iterator[str]:
     for step in (1, 2):
         if any(_differ(saved, loaded, batch) for batch in random_batches(saved)):
             yield "another loss after its weights were saved and loaded"
-        do_step(saved, step, random_batches(saved))
-        do_step(loaded, step, random_batches(loaded))
+        try_step(saved, step, random_batches(saved))
+        try_step(loaded, step, random_batches(loaded))
 
 
 def _differ(one: Method, other: Method, batch: Batch | MediaBatch) -> bool:
@@ -405,7 +405,7 @@ def _check_encoder(method: type[Method], reading: str) -> Iterator[str]:
         return
     student.train()
     for step in range(3):
-        do_step(built, step, random_batches(built), student)
+        try_step(built, step, random_batches(built), student)
     if not all(module.training for module in student.modules()):
         yield (
             "a step leaves the encoder in evaluation mode, without dropout; call student.train() "

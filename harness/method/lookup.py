@@ -118,6 +118,7 @@ def make_importable(folder: Path) -> list[str]:
     try:
         content: Any = read_content(folder / "pyproject.toml", "project")
         declared = [*content["project"]["entry-points"]["harness.methods"].values()]
+        # a TypeError for a value that is no text
         if not "".join(declared):
             raise KeyError
     except (KeyError, TypeError, AttributeError):

@@ -98,7 +98,7 @@ def small_student() -> Student:
         logging.disable(logging.NOTSET)
 
     # padded rows can be computed without values, for which a packed pass has to look
-    student.unpacked = "it is a student of checks"
+    student.why_unpacked = "it is a student of checks"
     return student
 
 
@@ -281,16 +281,18 @@ def compute_loss(
         return method.loss(batch, encode or RandomEncoder())
 
 
-def do_step(
+def try_step(
     method: Method,
     step: int,
     batches: Iterable[Batch | MediaBatch],
     student: Student | None = None,
 ) -> None:
-    """Compute the losses of a step, and do what follows an update; texts are encoded by the
-    student, or are random vectors without one.
+    """Compute the losses of a step, then call the method's `after_step`; no weight is updated.
+
+    Texts are encoded by the student, or are random vectors without one.
     """
     for batch in batches:
+        # images and recordings have random vectors: the student may have no patches for them
         encode = None if isinstance(batch, MediaBatch) else student
         compute_loss(method, batch, encode, seed=LOSS + step)
     if type(method).after_step is not Method.after_step:

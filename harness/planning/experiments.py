@@ -88,7 +88,7 @@ class Experiment:
             yield self.dev
         yield from self.patches.values()
 
-    def test_features(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
+    def list_test_teachers(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
         """The retrieval tasks of suites, each with every teacher whose features of it they read.
 
         These are the teacher of images, and that of captions if both have one name.
@@ -167,7 +167,7 @@ class Experiment:
             lines += [f"{corpus.name}: {line}" for line in corpus.found.remarks]
         lines += warn_of_unknown(self.census)
         if self._has_unread_text():
-            lines.append(self.unread_text)
+            lines.append(self.unread_text_warning)
         lines += self._list_small_streams()
         lines += self._list_inert_values()
         return tuple(lines)
@@ -239,7 +239,7 @@ class Experiment:
         return tuple(merge_censuses(censuses))
 
     @property
-    def unread_text(self) -> str:
+    def unread_text_warning(self) -> str:
         """What is said where every step is paired."""
         run = self.resolved
         corpora = [

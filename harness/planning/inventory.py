@@ -353,7 +353,6 @@ class Inventory:
         """
         names_of_tasks = self.list_selected_tasks(suite) or self.profile.suites[suite].tasks
         own_tasks = {name: self.tasks[name] for name in names_of_tasks if name in self.tasks}
-        # every file is looked for before the first one is read
         present = [name for name, task in own_tasks.items() if not task.missing(self.root)]
 
         lines = []

@@ -324,8 +324,10 @@ def _complete_runs(
     skipped: list[Skipped],
     refused: dict[str, str],
 ) -> list[Experiment]:
-    """The runs with their ingredients, each after its teachers; what cannot be trained is added to
-    `skipped` and `refused`. Raises UserError.
+    """The runs with their ingredients, each after its teachers.
+
+    A run that does not apply, such as a method in a setting without its pictures, is added to
+    `skipped`, and one that is wrong to `refused`, by its name without the seed. Raises UserError.
     """
     complete: dict[str, Experiment] = {}
     for run in runs:
@@ -335,12 +337,14 @@ def _complete_runs(
 
         try:
             experiment = _find_in_stored_notation(experiments, run, store)
+            # computed now, so that their errors are those of the plan
             _ = experiment.fingerprint
             for trained in (*experiment.teachers, experiment):
                 trained.check_mixing()
                 trained.check_neighbours()
                 _ = trained.census
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
+            # in a grid that was asked for, only a setting that does not fit is skipped
             if request.strict and not isinstance(error, UnfitSettingError):
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))

@@ -69,7 +69,7 @@ NAME_OPTIONS = (
     "readings",
 )
 #: options that select runs instead of a grid
-OTHER_SELECTIONS = ("table", "figure", "paper", "claim", "released")
+OPTIONS_INSTEAD = ("table", "figure", "paper", "claim", "released")
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,14 @@ def make_request(selection: Selection, tuning: Tuning | None = None) -> Request:
 
 def _resolve_selection(selection: Selection, tuning: Tuning | None) -> Request:
     request = _make_empty_request(selection)
-    other_selection = _find_other_selection(selection)
+    option_instead = _find_option_instead(selection)
     tunes = selection.tune or selection.trials is not None or selection.sampler
-    if tunes and other_selection:
-        raise UserError(f"--tune works only with a grid of methods; remove --{other_selection}")
+    if tunes and option_instead:
+        raise UserError(f"--tune works only with a grid of methods; remove --{option_instead}")
 
     if selection.released:
         return _select_released(request)
-    if other_selection:
+    if option_instead:
         return _select_paper_runs(request)
 
     if selection.readings is not None:
@@ -346,9 +346,9 @@ def _list_tunings(tune: str | Sequence[str] | Mapping[str, Mapping[str, object]]
     return texts
 
 
-def _find_other_selection(selection: Selection) -> str:
+def _find_option_instead(selection: Selection) -> str:
     """The option that selects runs instead of a grid, the first of several; empty for none."""
-    for option in OTHER_SELECTIONS:
+    for option in OPTIONS_INSTEAD:
         if getattr(selection, option):
             return option
     return ""
@@ -364,7 +364,7 @@ def _select_paper_runs(request: Request) -> Request:
         _split_names(selection.encoders), Path(selection.results)
     )
 
-    option = _find_other_selection(selection)
+    option = _find_option_instead(selection)
     refused = ["methods", "suites", "tasks"]
     if selection.claim is not None:
         option = "claim"

@@ -226,11 +226,11 @@ def _resolve_value(value: Any, folder: Path) -> Any:
 
 
 def _has(content: Any, keys: Sequence[str | int]) -> bool:
+    """Whether nested sections and lists have a value at this place."""
     for part in keys:
-        if isinstance(content, Mapping) and part in content:
-            content = content[part]
-        elif not (isinstance(content, list) and isinstance(part, int) and part < len(content)):
+        is_key = isinstance(content, Mapping) and part in content
+        is_index = isinstance(content, list) and isinstance(part, int) and part < len(content)
+        if not (is_key or is_index):
             return False
-        else:
-            content = content[part]
+        content = content[part]
     return True

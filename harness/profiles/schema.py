@@ -548,15 +548,17 @@ class Profile(Table):
         return self.dev
 
     @model_validator(mode="after")
-    def _check_sections_of_names(self) -> Profile:
-        """Refuse names of tables that the profile does not have."""
+    def _check_references(self) -> Profile:
+        """Refuse references to tables that the profile does not have, and names that results could
+        not state.
+        """
         for name in self.settings:
             if parse_setting(name) != Variant(name):
                 raise ValueError(
                     f"settings.{name}: a name has no options; they are given in --settings"
                 )
         for name in (*self.encoders, *self.released):
-            parse_encoder(name)
+            parse_encoder(name)  # raises for what is no name
         for name, setting in self.settings.items():
             _check_sections(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
 

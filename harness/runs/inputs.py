@@ -103,7 +103,7 @@ def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Fold
     inputs = load_training_inputs(run.experiment, seat.device, folders)
     suites = [inventory.suites[name] for name in run.todo]
     tests = {}
-    for name, teacher in run.experiment.test_features(suites):
+    for name, teacher in run.experiment.list_test_teachers(suites):
         task = inventory.find_retrieval_task(name)
         pairs = load_pairs(task, teacher.of)
         tests[name, teacher.of] = teacher.load_features(task, pairs, seat.device, folders)

@@ -63,6 +63,7 @@ def train(
     TrainingError.
     """
     encoder_remarks = list_encoder_remarks(experiment, inputs.student)
+    # a model that is only evaluated
     if inputs.data is None:
         remarks = (*experiment.remarks, *encoder_remarks)
         return Trained(inputs.student, inputs.heads, TrainingRecord(), remarks)
@@ -72,12 +73,12 @@ def train(
     record = trainer.run()
 
     warnings = [*inputs.data.warnings, *encoder_remarks]
-    if batches.mixing.leaves_out_text and experiment.unread_text not in warnings:
-        warnings.append(experiment.unread_text)
-    if trainer.student.unpacked:
+    if batches.mixing.leaves_out_text and experiment.unread_text_warning not in warnings:
+        warnings.append(experiment.unread_text_warning)
+    if trainer.student.why_unpacked:
         variant = experiment.resolved.spec.variant
         warnings.append(
-            f"{variant}: the encoder computes on padding too: {trainer.student.unpacked}"
+            f"{variant}: the encoder computes on padding too: {trainer.student.why_unpacked}"
         )
 
     warnings += find_unreturned_terms(trainer.method, batches, record)

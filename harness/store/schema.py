@@ -67,6 +67,7 @@ def _read_run(value: object) -> RunSpec:
         return value
 
     names: dict[str, object] = value if isinstance(value, dict) else {}
+    # without the method, which the variant names
     path = "/".join(str(names.get(name)) for name in NAMES[1:-1])
     run = RunSpec.parse(f"{path}/seed-{names.get('seed')}")
     if run.names != value:

@@ -92,7 +92,7 @@ class ToyPairs(ToyCorpus):
         self, seed: int = 0, size: int | None = None, split: str = "train", repeats: float = 0.0
     ) -> None:
         """`split` is 'train' or 'test'; `repeats` is the fraction, 0 to 1, of training pairs with a
-        frequent scene.
+        frequent scene, which the test split does not have.
         """
         super().__init__(seed, size)
         if not 0 <= repeats <= 1:
@@ -284,11 +284,11 @@ def draw_labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarra
     colours, shapes = np.divmod(labels, len(LEXICON["shape"]))
     semitones = 3 * colours + rng.uniform(-1 / 3, 1 / 3, size)
     pitches_hz = _LOWEST_HZ * 2 ** (semitones / 12)
-    phases = rng.uniform(0, 2 * np.pi, (size, 4))
+    phases = rng.uniform(0, 2 * np.pi, (size, _TIMBRES.shape[1]))
 
     seconds = np.arange(SAMPLES) / RATE
     waves = np.zeros((size, SAMPLES))
-    for harmonic in range(4):
+    for harmonic in range(_TIMBRES.shape[1]):
         angles = 2 * np.pi * (harmonic + 1) * pitches_hz[:, None] * seconds
         angles += phases[:, harmonic, None]
         waves += _TIMBRES[shapes, harmonic, None] * np.sin(angles)

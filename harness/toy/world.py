@@ -282,13 +282,16 @@ def _draw_pictures(scenes: np.ndarray, rng: np.random.Generator) -> tuple[np.nda
 
 
 def _draw_masks(
-    kinds: Sequence[Callable[..., np.ndarray]], numbers: np.ndarray, *places: np.ndarray
+    draw_functions: Sequence[Callable[..., np.ndarray]], numbers: np.ndarray, *arguments: np.ndarray
 ) -> np.ndarray:
-    """A mask for each picture, of the kind with its number: (n, SIDE, SIDE) bool."""
+    """A mask for each picture, drawn by the function with its number: (n, SIDE, SIDE) bool.
+
+    `arguments` are those of the functions, with a row for each picture.
+    """
     masks = np.zeros((len(numbers), SIDE, SIDE), dtype=bool)
-    for number, draw in enumerate(kinds):
+    for number, draw in enumerate(draw_functions):
         rows = numbers == number
-        masks[rows] = draw(*(place[rows] for place in places))
+        masks[rows] = draw(*(argument[rows] for argument in arguments))
     return masks
 
 

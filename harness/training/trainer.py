@@ -320,7 +320,7 @@ class Trainer:
             ) from error
 
     def _check_saved(self) -> None:
-        """Raise TrainingError unless the saved model has its dev score without the method.
+        """Raise TrainingError unless the saved model alone has the dev score that it had in training.
 
         It is read from its files, and runs by its modules on padded rows.
         """

@@ -124,7 +124,7 @@ def _prepare_inputs(
     owners: list[tuple[NamedTeacher, FeatureOwner]] = []
     for role in experiment.features.values():
         owners += [(role.teacher, corpus) for corpus in role.corpora]
-    tests = experiment.test_features([inventory.suites[name] for name in run.todo])
+    tests = experiment.list_test_teachers([inventory.suites[name] for name in run.todo])
     owners += [(teacher, inventory.find_retrieval_task(task)) for task, teacher in tests]
     for teacher, owner in owners:
         # else the run says why it has no features

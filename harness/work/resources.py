@@ -255,10 +255,10 @@ class Seats:
         self._cards = cards
         self._memory_of = memory_of
         self._jobs = jobs or MOST_ON_A_CARD * len(cards)
-        self._memory = [memory_of(card)[1] for card in cards]
-        #: for each card, the memory that others do not use, and its seats with their shares of that
-        #: memory
-        self._usable = [USABLE * memory for memory in self._memory]
+        #: the memory of each card, and what jobs may use of it
+        self._total_mb = [memory_of(card)[1] for card in cards]
+        self._usable_mb = [USABLE * total_mb for total_mb in self._total_mb]
+        #: the seats on each card, with their shares of what may be used
         self._occupied: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
@@ -291,9 +291,10 @@ class Seats:
 
         # the one with the most free memory; of several, the first
         card = max(
-            free_mb, key=lambda card: (self._compute_free_share(card) * self._usable[card], -card)
+            free_mb,
+            key=lambda card: (self._compute_free_share(card) * self._usable_mb[card], -card),
         )
-        share = 1.0 if alone else min(1.0, needed_mb / self._usable[card])
+        share = 1.0 if alone else min(1.0, needed_mb / self._usable_mb[card])
         is_short = bool(self._occupied[card]) and free_mb[card] < needed_mb
         if share > self._compute_free_share(card) or is_short or not open_cards:
             if job not in self._reserved.values():
@@ -312,7 +313,7 @@ class Seats:
         if not alone:
             environment |= SHARED
             if share < 1:
-                gpu_share = share * self._usable[card] / self._memory[card]
+                gpu_share = share * self._usable_mb[card] / self._total_mb[card]
         return Seat("cuda", self._cpus, gpu_share, environment, card)
 
     def _measure_free_mb(self, card: int) -> float:
@@ -321,7 +322,7 @@ class Seats:
         """
         free_mb, _ = self._memory_of(self._cards[card])
         if not self._occupied[card]:
-            self._usable[card] = max(1.0, min(USABLE * self._memory[card], free_mb))
+            self._usable_mb[card] = max(1.0, min(USABLE * self._total_mb[card], free_mb))
         return free_mb
 
     def free(self, seat: Seat) -> None:

@@ -125,7 +125,7 @@ def test_a_hook_sends_the_run_to_the_modules(tmp_path: Path) -> None:
     plain, hooked = (trainer_with(kind, tmp_path) for kind in (SimCSE, HalvedInTraining))
     assert plain.student.packing is not None
     assert (hooked.student.packing, hooked.student.found.rows) == (None, "padded")
-    assert "hooks" in hooked.student.unpacked
+    assert "hooks" in hooked.student.why_unpacked
 
     hooked.student.train().encode(hooked.student.tokenize(TEXT, 32), 1)
     assert hooked.method.calls == 1
@@ -139,7 +139,7 @@ def test_a_hook_that_is_put_on_for_a_step_acts(tmp_path: Path) -> None:
     assert training.student.packing is not None
     training.run()
     assert training.method.calls == TRAINING.steps
-    assert "hooks" in training.student.unpacked
+    assert "hooks" in training.student.why_unpacked
 
 
 def test_a_hook_that_stays_on_at_test_is_refused(tmp_path: Path) -> None:

@@ -177,11 +177,13 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "runs")
 
-    apart = list_training_differences(leader.row.training, reference.row.training).replace("_", " ")
+    differences = list_training_differences(leader.row.training, reference.row.training).replace(
+        "_", " "
+    )
     steps = leader.row.training.get("steps", "")
     text = f"{steps} steps each, equal values" if steps else "equal values"
-    if apart:
-        text = apart
+    if differences:
+        text = differences
 
     described = {describes for describes, _ in leader.row.teachers}
     described_to_reference = {describes for describes, _ in reference.row.teachers}
@@ -189,7 +191,7 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     if has_own_text_teacher:
         text += f"; a text teacher, which {name_of(reference.row.label.variant)} lacks"
 
-    if apart:
+    if differences:
         return TrustCheck(Mark.NO, about, text, "runs")
     mark = Mark.OPEN if has_own_text_teacher else Mark.YES
     return TrustCheck(mark, about, text, "runs")

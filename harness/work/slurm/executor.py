@@ -255,8 +255,10 @@ class Slurm(Executor):
         self.out[job] = StartedJob(job, Report.of(job, note.id), note)
 
     def _find_end(self, job: Job) -> End | Again | None:
-        """The end of a job that is not in SLURM; None if it has not ended."""
-        # made earlier: no run needs it in SLURM
+        """The end of a job that is not in SLURM; None if it has to be submitted, and Again.HELD while
+        another process works on it.
+        """
+        # a run in need of it would have brought it to SLURM: it was made earlier
         if isinstance(job, Preparation) and job not in self.deaths:
             return Prepared(job.id)
 
