@@ -103,9 +103,11 @@ def _list_row_fields(table: SummaryTable, block: Block, row: Row, kind: str) -> 
         **row.spent.budget,
         "minutes": median(row.spent.minutes),
     }
+
     for column in table.columns:
         if column not in row.cells:
             continue
+
         measured = make_measured_fields(row.cells[column], against)
         conclusion = block.against_baseline(row, column, table.metric(column))
         if conclusion:
@@ -125,6 +127,7 @@ def make_measured_fields(cell: Cell, against: str | None) -> CsvFields:
         "std": summary.std,
         "against": against,
     }
+
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
         fields["verdict"] = cell.verdict

@@ -76,10 +76,12 @@ class Results:
         runs = frames = store.frames().judge_by(judge)
         failures = store.failures()
         tunings, problems = read_tunings(store)
+
         if profile:
             runs = frames.where(profile=[profile])
             failures = [failure for failure in failures if failure.profile == profile]
             tunings = [tuning for tuning in tunings if tuning.profile == profile]
+
         problems = [*frames.problems, *problems]
         return cls(store, runs, tuple(failures), tuple(problems), profile, tunings=tunings)
 

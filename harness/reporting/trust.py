@@ -112,6 +112,7 @@ def _list_failed_runs(contents: Contents) -> Iterator[tuple[str, str]]:
         spec = failure.spec
         if (failure.profile, spec.key) in finished:
             continue
+
         command = contents.commands.run(
             profile=failure.profile,
             methods=str(spec.variant),

@@ -302,6 +302,7 @@ def _list_heat_values(
         cell = row.cells.get(column)
         if cell is None:
             continue
+
         metric = table.metric(column)
         mean = cell.summary.mean
         gain = mean - _find_middle(block, column)

@@ -75,6 +75,7 @@ class Material:
         data = self.collect_data(paper, name)
         key, title = name_printed(paper, name, spec.title, self.profile)
         figure = ReportFigure(key, paper.name, self.profile, title, spec.note)
+
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
             commands = tuple(self._list_commands(f"{paper.name}:{name}", data, kind.suites))

@@ -112,6 +112,7 @@ def report_sections(contents: Contents) -> list[ReportSection]:
     warning.
     """
     modules = {name: targets[0] for name, targets in list_targets(KIND).items()}
+
     sections: list[ReportSection] = []
     for name in list_registered(KIND):
         is_own = modules[name].partition(".")[0] in OWN

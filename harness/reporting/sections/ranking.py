@@ -236,6 +236,7 @@ def find_common_variants(by_place: Mapping[str, ByPlace]) -> tuple[list[str], li
     most_cells = 0
     best_places: list[str] = []
     best_names: list[VariantName] = []
+
     places = sorted(by_place, key=lambda place: -len(by_place[place]))
     names = list(by_place[places[0]]) if places else []
     for count in range(2, len(places) + 1):

@@ -94,6 +94,7 @@ def _list_seen_fields(table: SeenTable) -> Iterator[CsvFields]:
             scores = table.scores(row, part, task)
             if not scores:
                 continue
+
             gains = table.gains.get((row.label, part, task))
             fields: CsvFields = {
                 "table": "seen",
@@ -407,6 +408,7 @@ def _compute_seen_gains(
         base_cell = base.parts.get((part, column))
         if column.metric != metric.name or base_cell is None:
             continue
+
         scores: list[float] = []
         base_scores: list[float] = []
         gains: dict[int, float] = {}
@@ -415,6 +417,7 @@ def _compute_seen_gains(
                 scores.append(cell.by_seed[seed])
                 base_scores.append(base_cell.by_seed[seed])
                 gains[seed] = scores[-1] - base_scores[-1]
+
         if gains:
             test = paired_t_test(scores, base_scores)
             yield (part, column.task), Cell.of(gains).attach_test(test)
@@ -474,6 +477,7 @@ def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:
     compared = [row for row in table.rows if (row.label, SEEN, table.mean) in table.gains]
     if not compared:
         return []
+
     place = f"{table.setting} / {table.encoder}"
     title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {place}"
     text = (
@@ -482,6 +486,7 @@ def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
+
     picture = look.draw_picture(title, _make_seen_spec(table, compared))
     return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, picture)]
 

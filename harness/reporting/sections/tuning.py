@@ -209,9 +209,11 @@ def list_notes(report: TunedReport) -> Iterator[str]:
         "The expected best of n trials is that of n draws with replacement from the dev scores of all trials of a seed "
         "(Dodge et al., 2019), mean ± sample standard deviation over seeds."
     )
+
     for line in report.lines:
         if not line.lacking:
             continue
+
         lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
         row = f"{name_of(line.method.base)} in {line.place}"
         yield f"Trials missing: {row} ({lacks}). These seeds have no pick."

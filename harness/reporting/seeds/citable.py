@@ -18,6 +18,7 @@ def describe_result(question: Question) -> str:
     reference = question.reference
     if leader is None:
         return ""
+
     score = f"{question.score_text(leader.cell)} on the {question.score_name}"
     seeds = count_of(leader.cell.summary.n, "seed")
     name = start_sentence(title_of(leader.row.label.method))

@@ -227,6 +227,7 @@ class Conclusion:
         """The deciding test and its seeds, after its p-value."""
         first, second = self.cells
         assert self.test
+
         if self.test.design == "paired":
             values, other_values = first.pairs(second)
             text = f", paired by {count_of(len(values), 'seed')}"
@@ -234,6 +235,7 @@ class Conclusion:
                 text += f", r = {fixed(correlation(values, other_values), 4)}"
         else:
             text = f", {self.test.name}"
+
         if first.summary.n != second.summary.n and not self.is_one_sample:
             text += f", unequal seeds: {first.summary.n} and {second.summary.n}"
         return text
@@ -245,6 +247,7 @@ class Conclusion:
             return f", tested alone ({size})"
         if corrected.family.tests == 1:
             return f" ({size})"
+
         text = f"after {corrected.family} ({p_value(corrected.p)})"
         if corrected.is_significant:
             return f" ({size}), also {text}"

@@ -421,6 +421,7 @@ def describe_short_budget(control: Row, row: Row) -> str:
     row_steps = row.spent.budget.get("steps")
     if not steps or not row_steps:
         return ""
+
     kept_steps = control.spent.count_scored("steps")
     row_kept = row.spent.count_scored("steps")
     if kept_steps / steps >= row_kept / row_steps:
@@ -547,6 +548,7 @@ def _has_terms_removed_only(full: Variant, ablation: Variant) -> bool:
     """Whether a variant differs from a whole one in `without` and in weights of 0 alone."""
     if (full.name, full.reading) != (ablation.name, ablation.reading):
         return False
+
     full_options = dict(full.options)
     options = dict(ablation.options)
     if "without" in full_options or not full_options.keys() <= options.keys():

@@ -53,6 +53,7 @@ def compare_with_methods(
         method = by_label.get(row.label._replace(variant=row.label.method, overrides=""))
         if method is None or not row.is_trained or method.data == row.data:
             continue
+
         is_baseline = method.label == row.label._replace(variant=base)
         if not is_baseline and column in row.cells and column in method.cells:
             pairs.append((row, method))

@@ -129,6 +129,7 @@ def _describe_untrained_tests(forest: Forest, untrained: Row, trained: Sequence[
     ]
     worse = [cell for cell in tests if cell.holds and cell.verdict is Significance.WORSE]
     few = sum(cell.test is None for cell in tests)
+
     parts = []
     if few < len(trained):
         count = len(worse) or "none"
@@ -245,6 +246,7 @@ def select_methods(forest: Forest) -> list[Gain]:
     """
     trained = [gain for gain in forest.gains if gain.row.is_trained]
     equals = [gain for gain in trained if not is_trained_otherwise(gain.row)]
+
     gains: dict[str, Gain] = {}
     for gain in equals or trained:
         name = gain.row.label.method

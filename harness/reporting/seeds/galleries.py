@@ -80,6 +80,7 @@ def make_gallery_caveat(
     """The caveat of a row's score in a task, or in the average, whose column has unlike galleries."""
     if task not in unlike:
         return []
+
     own_gallery = list(galleries.get(task, ()))
     if task == AVERAGE:
         own_gallery = [gallery for name in unlike for gallery in galleries.get(name, ())]

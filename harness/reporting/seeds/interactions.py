@@ -90,6 +90,7 @@ def _find_corner(
 ) -> Corner | None:
     """The labels of an interaction in one place; None where the profile has no stand-in for it."""
     encoder, setting = (varied, other) if interaction.varies == "encoder" else (other, varied)
+
     labels = []
     for variant in (interaction.better, interaction.worse):
         place = names.place(variant, setting, encoder)

@@ -88,6 +88,7 @@ def _list_ideas(question: Question, leader: Gain) -> Iterator[_Idea]:
     yield from _suggest_needed_controls(leader, name)
     yield from _suggest_more_seeds(question, leader)
     yield from _suggest_equal_training(question, leader)
+
     for gain in question.methods[1:]:
         other_title = title_of(gain.row.label.method)
         yield from _suggest_other_media(gain, other_title)
@@ -222,10 +223,12 @@ def _estimate_minutes(question: Question, missing: Mapping[Label, Sequence[int]]
     """The minutes of missing runs, as those of their methods took, or else of all trained ones."""
     minutes_of_methods = chain.from_iterable(gain.row.spent.minutes for gain in question.methods)
     minutes_of_any = list(minutes_of_methods)
+
     total = 0.0
     for label, seeds in missing.items():
         if label.setting == UNTRAINED:
             continue
+
         minutes: list[float] = []
         for gain in question.forest.gains:
             if gain.row.label.method == label.method:
@@ -233,5 +236,6 @@ def _estimate_minutes(question: Question, missing: Mapping[Label, Sequence[int]]
         minutes = minutes or minutes_of_any
         if not minutes:
             return None
+
         total += len(seeds) * median(minutes)
     return total

@@ -229,6 +229,7 @@ class Question:
         Methods with fewer than FEWEST_SEEDS have none.
         """
         ranked = [gain for gain in self.methods if gain.cell.summary.n >= FEWEST_SEEDS]
+
         ranks = {}
         for gain in ranked:
             # the verdicts of the others beside it
@@ -252,6 +253,7 @@ class Question:
         """The leader and the methods that no test tells from it."""
         if self.leader is None:
             return ()
+
         level = [self.leader]
         for gain in self.methods[1:]:
             is_ranked = gain.row.label in self.ranks
@@ -297,6 +299,7 @@ class Question:
         if self.leader is None:
             yield "No method was trained here."
             return
+
         name = start_sentence(title_of(self.leader.row.label.method))
         size = self._lead
         match self.answer:
@@ -341,6 +344,7 @@ class Question:
         if len(self.top) == 2:
             methods.insert(0, f"{name} and {title_of(self.top[1].row.label.method)} tie")
         lead = f", {self._lead} above {self._baseline_name}" if self.baseline else ""
+
         for subject in methods:
             if self.missing:
                 yield f"{subject}{lead}, but a control is missing."
@@ -353,6 +357,7 @@ class Question:
         """Why the leader's score is not its own: what its pictures do, then its other controls."""
         if self.leader and self.blind and self.blind.confounds:
             yield f"not because of its {find_medium(self.leader.row)}"
+
         for rival in self.rivals:
             if not rival.confounds:
                 continue
@@ -451,8 +456,10 @@ class Question:
         """`1.15 to 1.78`, the interval of a distance, with what its test does not show."""
         if cell.test is None:
             return "too few seeds to test"
+
         test = cell.test if cell.test.difference >= 0 else cell.test.reversed()
         interval = interval_text(test.low, test.high, self.digits)
+
         if cell.verdict is Significance.EQUAL and cell.equivalence:
             return f"{interval}; equal within {at_most(cell.equivalence.bound, self.digits)}"
         if cell.is_alone:
@@ -493,6 +500,7 @@ class Question:
         kinds.sort(key=lambda kind: kind != UNMATCHED)
         if not kinds:
             return ""
+
         names = [name_missing_controls(kind, find_medium(leader.row)) for kind in kinds]
         *first_names, last = names
         if not first_names:
@@ -568,6 +576,7 @@ def _shorten_values(name: str, title: str) -> str:
     # values of a variant follow commas, those of --set stand in brackets
     listed = name.removeprefix(title).removesuffix(")").replace(" (", ", ")
     values = listed.removeprefix(", ").split(", ")
+
     for count in range(len(values) - 1, 0, -1):
         short_name = ", ".join([title, *values[:count]])
         text = f"{short_name} and {count_of(len(values) - count, 'other value')}"
@@ -620,6 +629,7 @@ def name_control(rival: Rival) -> str:
         return f"{title_of(rival.row.label.method)} without {find_medium(rival.row)}"
     if UNTRAINED_ENCODER in rival.control.what:
         return f"the untrained encoder ({name.removeprefix('untrained, ')})"
+
     # commas would end the place of a name within a sentence
     method, *values = name.split(", ")
     return f"{method} with {' and '.join(values)}" if values else method

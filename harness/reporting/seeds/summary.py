@@ -269,6 +269,7 @@ def select_shown_scores(
     is_shown = np.ones(len(scores), bool)
     if only is not None:
         is_shown = suites == only
+
     for suite, declared in metrics.items():
         names = [name for name, metric in declared.items() if metric.shown]
         if names:
@@ -584,6 +585,7 @@ def _count_tests(rows: Sequence[Row], *, is_method: bool) -> str:
         for cell in row.cells.values():
             if cell.corrected:
                 sizes.add(cell.corrected.family.tests)
+
     if not sizes:
         return ""
     largest = count_of(max(sizes), "test")

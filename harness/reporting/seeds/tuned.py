@@ -102,9 +102,11 @@ def add_tuned_rows(table: SummaryTable, reports: Sequence[TunedReport]) -> Summa
     blocks = list(table.blocks)
     legend = list(table.legend)
     notes = dict.fromkeys(table.notes)
+
     for tuned in chain.from_iterable(report.tables for report in reports):
         if (tuned.profile, tuned.suite) != (table.profile, table.suite):
             continue
+
         about = f", {tuned.about}"
         blocks += [replace(block, rows=tuple(block.trained), about=about) for block in tuned.blocks]
         legend.append(f"Rows {tuned.about}: {words} {name_of(tuned.blocks[0].base)}.")

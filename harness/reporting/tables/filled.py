@@ -145,6 +145,7 @@ def _make_rows(
 def _make_rows_of_every_run(rows: SuiteRows, values: Mapping[str, Sequence[float]]) -> SuiteRows:
     """Rows for the dev score and the minutes of the runs in the suite with the most seeds."""
     row = max(rows.values(), key=lambda row: len(row.seeds))
+
     rows_of_every_run = {}
     for suite, value_by_run in values.items():
         by_seed = {}
@@ -232,6 +233,7 @@ class _Filler:
             filled = self._fill_row(paper, name, index, encoder)
             if filled is None:
                 continue
+
             is_run = filled.is_measured and not row.published_only
             if self.published is not None:
                 rows[index] = filled
@@ -256,6 +258,7 @@ class _Filler:
         """
         table = f"{paper.name}:{name}"
         suites = {suite for suite in paper.tables[name].suites if self.names.has_suite(suite)}
+
         for key, labels in self.released.items():
             if key.table != table:
                 continue

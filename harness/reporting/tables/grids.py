@@ -363,6 +363,7 @@ def _find_best(table: SummaryTable, block: Block, column: Column) -> str | None:
     metric = table.metric(column)
     if not metric.judged:
         return None
+
     means = [row.cells[column].summary.mean for row in block.rows if column in row.cells]
     texts = {fixed(mean, metric.digits) for mean in means}
     if len(texts) < 2:

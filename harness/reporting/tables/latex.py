@@ -210,6 +210,7 @@ def _replace_verdict(cell: CellText) -> CellText:
         return cell
     if cell.verdict not in _SIGNS:
         return CellText(ABSENT)
+
     # what one test says alone may stand before the seeds that would decide
     seeds = cell.extra.rpartition("; ")[2].partition(" ")[0]
     return replace(cell, value=_SIGNS[cell.verdict], extra=seeds)
@@ -434,6 +435,7 @@ def _format_tabular(grid: Grid, columns: Sequence[_Column]) -> str:
     span = sum(column.span for column in columns)
     parts = [f"\\begin{{tabular}}{{@{{}}{''.join(aligns)}@{{}}}}\n\\toprule\n"]
     parts.append(_format_header(grid, columns))
+
     for section in grid.sections:
         title = _escape(section.title)
         parts.append(
@@ -444,6 +446,7 @@ def _format_tabular(grid: Grid, columns: Sequence[_Column]) -> str:
                 parts.append("\\midrule\n")
             cells = [_format_cell(line.cells[column.number], column) for column in columns]
             parts.append(f"{' & '.join(cells)} \\tabularnewline\n")
+
     parts.append("\\bottomrule\n\\end{tabular}\n")
     return "".join(parts)
 
@@ -487,6 +490,7 @@ def _format_cell(cell: CellText, column: _Column) -> str:
         value = "\\raggedright " + re.sub(r"([/+=,:_-])(?=[^\s$])", r"\1\\allowbreak{}", value)
     if cell.bold:
         value = rf"\textbf{{{value}}}"
+
     if not is_double:
         return value
     follower = _escape(_get_follower(cell)).replace(" (", "~(")

@@ -286,6 +286,7 @@ def _make_legend(filled: FilledTable) -> Iterator[str]:
     bold = _explain_bold(filled)
     measured = "mean ± sample standard deviation over seeds"
     number = filled.name.removeprefix("T")
+
     if filled.is_paper:
         text = f"Printed: {filled.paper.title} ({filled.paper.reference}), Table {number}."
         if filled.is_measured:
@@ -299,6 +300,7 @@ def _make_legend(filled: FilledTable) -> Iterator[str]:
             f"The rows of {filled.paper.heading} Table {number} ({filled.table.title}) rerun with the corpora, encoder "
             f"and tasks of profile {filled.profile}: {measured}. Not comparable with the paper. {bold}"
         )
+
     yield from _explain_tests(filled)
 
 
@@ -342,6 +344,7 @@ def _list_notes(filled: FilledTable) -> Iterator[str]:
     yield from _explain_comparisons(filled)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
+
     lines = _list_lines(filled)
     yield from list_weakness_notes(chain.from_iterable(line.weaknesses() for line in lines))
 
