@@ -172,6 +172,7 @@ def choose_variant_look(index: int) -> Look:
     """
     if index < 0:
         return Look(INK, DASHES[0], "circle")
+    # each turn of the colours shifts the shapes, so that no pair of both repeats
     turn = index // COLOURS
     return Look(
         f"var(--c{index % COLOURS})",
@@ -182,6 +183,7 @@ def choose_variant_look(index: int) -> Look:
 
 def choose_series_look(index: int, name: str) -> Look:
     """The look of a figure's series by its index; the pairs of colour and mark repeat after 49."""
+    # each turn of the colours shifts the marks, so that no pair of both repeats
     turn = index // len(PALETTE)
     shape = MARKS[(index + turn) % len(MARKS)]
     return Look(PALETTE[index % len(PALETTE)], STROKES[index % len(STROKES)], shape, name)

@@ -174,6 +174,7 @@ def slug(text: str) -> str:
     """Reduce a text to lower-case ASCII letters, digits, dots and hyphens; never empty, hidden or a
     path.
     """
+    # letters lose their accents
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9.]+", "-", plain)[:LONGEST].strip("-.") or "unnamed"
 
@@ -301,6 +302,7 @@ def _keep_known_links(tokens: Sequence[Token], pages: Mapping[str, str]) -> list
             target = href if is_external else pages.get(href.removesuffix(".md"), "")
             is_link_known.append(bool(target))
             token.attrSet("href", target)
+        # of a link that is removed, the text stays
         if token.type not in ("link_open", "link_close") or is_link_known[-1]:
             kept_tokens.append(token)
         if token.type == "link_close":
@@ -404,6 +406,7 @@ def make_search_index(folder: Path, names: Iterable[str]) -> str:
         text = _read_with_parts(folder, folder / name)
         headings = list(_HEADING.finditer(text))
         title = _strip_tags(headings[0][2]) if headings else ""
+        # a part ends where the next one begins
         ends = [heading.start() for heading in headings[1:]]
         for heading, end in zip(headings, [*ends, len(text)], strict=False):
             rows = dict.fromkeys(map(_strip_tags, _ROW.findall(text, heading.end(), end)))

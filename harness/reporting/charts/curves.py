@@ -4,6 +4,7 @@ seeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
@@ -272,8 +273,11 @@ def _list_seed_points(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[
 
 def _sample_points(points: Sequence[P]) -> Sequence[P]:
     """At most MOST_POINTS points of a line, evenly spaced, with the last one."""
-    step = -(-len(points) // MOST_POINTS)
-    return points if step <= 1 else points[-1::-step][::-1]
+    step = math.ceil(len(points) / MOST_POINTS)
+    if step <= 1:
+        return points
+    # counted from the last one, which is where training ended
+    return points[::-step][::-1]
 
 
 def _make_curve_spec(
@@ -290,9 +294,10 @@ def _make_curve_spec(
     """
     by = look.encode_variants(legend)
     params, transform = look.make_hiding(legend)
+    tooltip = _make_curve_tooltip(several=several)
     layers = [
         _draw_mean_lines(by["strokeDash"]),
-        _draw_near_points(_make_curve_tooltip(several=several), 1 if has_single_point else 0),
+        _draw_near_points(tooltip, 1 if has_single_point else 0),
     ]
     if has_seed_lines:
         layers.insert(0, _draw_seed_lines())
@@ -332,8 +337,7 @@ def _draw_near_points(tooltip: look.ChartSpec, otherwise: int) -> look.ChartSpec
         "fields": ["v"],
         "nearest": True,
     }
-    is_near = {"param": "near", "empty": False, "value": 1}
-    encoding = {"opacity": {"condition": is_near, "value": otherwise}, "tooltip": tooltip}
+    encoding = {"opacity": _make_opacity(1, otherwise, empty=False), "tooltip": tooltip}
     return {
         **_filter_rows(IS_MEAN),
         "params": [{"name": "near", "select": near}],
@@ -345,9 +349,11 @@ def _filter_rows(condition: str) -> look.ChartSpec:
     return {"transform": [{"filter": condition}]}
 
 
-def _make_opacity(value: float, otherwise: float) -> look.ChartSpec:
-    """The opacity of a line: `otherwise` while the pointer is near another one."""
-    return {"condition": {"param": "near", "empty": True, "value": value}, "value": otherwise}
+def _make_opacity(value: float, otherwise: float, *, empty: bool = True) -> look.ChartSpec:
+    """The opacity of a line: `otherwise` while the pointer is near another one; `empty` says whether
+    it is near every line before it has been near any.
+    """
+    return {"condition": {"param": "near", "empty": empty, "value": value}, "value": otherwise}
 
 
 def _make_curve_tooltip(*, several: bool) -> look.ChartSpec:

@@ -55,6 +55,19 @@ def draw_standings(question: Question, standings: Standings, key: str) -> look.P
     return look.Plot(key, question.score_title, spec, _explain_standings(question, standings))
 
 
+#: whether a row is a control: where a label knows its number alone, and in the data
+_IS_CONTROL_LABEL = "controls[datum.value]"
+_IS_CONTROL_ROW = "datum.control"
+
+
+def _choose(is_control: str, control: str, method: str) -> look.ChartSpec:
+    """A value for controls, by the expression that tells them, and one for methods."""
+    return {"condition": {"test": is_control, "value": control}, "value": method}
+
+
+_COLOUR = _choose(_IS_CONTROL_ROW, CONTROL, METHOD)
+
+
 def _encode_rows(**more: object) -> look.ChartSpec:
     """The encoding of rows by their number `i`, in the order of the data."""
     return look.encode_nominal("i", sort=None, **more)
@@ -140,14 +153,10 @@ def _make_name_axis() -> look.ChartSpec:
         "title": None,
         "labelExpr": "names[datum.value]",
         "labelLimit": 0,
-        "labelFontStyle": _choose_for_controls("italic", "normal"),
-        "labelColor": _choose_for_controls(look.SOFT, look.INK),
+        "labelFontStyle": _choose(_IS_CONTROL_LABEL, "italic", "normal"),
+        "labelColor": _choose(_IS_CONTROL_LABEL, look.SOFT, look.INK),
         **look.NO_LINES,
     }
-
-
-def _choose_for_controls(control: str, method: str) -> look.ChartSpec:
-    return {"condition": {"test": "controls[datum.value]", "value": control}, "value": method}
 
 
 def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
@@ -157,7 +166,7 @@ def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
         "orient": "right",
         "offset": offset,
         "labelExpr": f"{parameter}[datum.value]",
-        "labelColor": _choose_for_controls(look.SOFT, look.INK),
+        "labelColor": _choose(_IS_CONTROL_LABEL, look.SOFT, look.INK),
         "labelLimit": 0,
         **look.NO_LINES,
         "title": title,
@@ -177,13 +186,8 @@ def _draw_standing_intervals(names: look.ChartSpec) -> look.ChartSpec:
     axis = {"orient": "bottom", "tickCount": {"expr": "clamp(floor(width / 90), 2, 7)"}}
     scale = {"zero": False, "padding": 14}
     x = look.encode_quantity("lo", title=None, axis=axis, scale=scale)
-    encoding = {**look.encode_interval("x", x), "y": names, "color": _choose_colour()}
+    encoding = {**look.encode_interval("x", x), "y": names, "color": _COLOUR}
     return look.make_layer("rule", encoding, strokeWidth=3)
-
-
-def _choose_colour(control: str = CONTROL) -> look.ChartSpec:
-    """The colour of methods, and another one of controls."""
-    return {"condition": {"test": "datum.control", "value": control}, "value": METHOD}
 
 
 def _draw_seed_dots(question: Question, rows: Sequence[RankedRow]) -> list[look.ChartSpec]:
@@ -198,7 +202,7 @@ def _draw_seed_dots(question: Question, rows: Sequence[RankedRow]) -> list[look.
         return []
 
     tooltip = look.make_tooltip(("seed", "seed"), ("x", "score", f".{question.digits}f"))
-    encoding = {"x": look.encode_quantity("x"), "color": _choose_colour(), "tooltip": tooltip}
+    encoding = {"x": look.encode_quantity("x"), "color": _COLOUR, "tooltip": tooltip}
     layer = look.make_layer("point", encoding, filled=True, size=16, opacity=0.4)
     return [{**look.make_data(dots, look.DIGITS), **layer}]
 
@@ -214,8 +218,8 @@ def _draw_mean_points() -> look.ChartSpec:
     )
     encoding = {
         "x": look.encode_quantity("x"),
-        "stroke": _choose_colour(),
-        "fill": _choose_colour(look.GROUND),
+        "stroke": _COLOUR,
+        "fill": _choose(_IS_CONTROL_ROW, look.GROUND, METHOD),
         "tooltip": tooltip,
     }
     return look.make_layer("point", encoding, size=70, strokeWidth=2, opacity=1)

@@ -340,6 +340,7 @@ def _name_reading(gain: Gain) -> str:
 
 def shorten_reference(paper: str) -> str:
     """The authors and the year of a reference; a text without these is kept if short, else empty."""
+    # such as `Gao et al., SimCSE: ..., EMNLP 2021`
     match = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
     if match:
         return f"{match['who']} {match['year']}"
