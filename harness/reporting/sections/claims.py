@@ -84,7 +84,6 @@ def make_claims_grid(
         title="Ablation claims of the papers, tested with these runs",
         heads=("claim", "better", "than"),
         columns=("printed difference", "measured difference", "verdict"),
-        average=(False, False, False),
         sections=tuple(sections),
         notes=tuple(list_weakness_notes(weaknesses)),
         legend=(
@@ -183,9 +182,7 @@ def make_interactions_grid(interactions: Sequence[Interaction], contents: Conten
         title="Differences of differences that the papers print, tested with these runs",
         heads=("claim", "in"),
         columns=("printed", "measured", "verdict"),
-        average=(False, False, False),
         sections=tuple(sections),
-        notes=(),
         commands=tuple(commands),
         legend=(
             "How much larger the gain of one variant over another is with one encoder, or in one setting, than with "

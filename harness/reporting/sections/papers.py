@@ -168,15 +168,16 @@ def make_neighbour_grid(paper: Paper, name: str, finder: _AnswerFinder) -> Grid 
     if not is_complete:
         runs_table = finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}")
         commands = (runs_table,)
+    key, title = name_printed(paper, name, entry.title, profile)
     return Grid(
-        *name_printed(paper, name, entry.title, profile),
-        ("rank", *models),
-        tuple(f"cosine, {model}" for model in models),
-        (False,) * len(models),
-        tuple(sections),
-        tuple(list_notes(paper, name, entry, finder, seed)),
-        commands,
-        "" if seed is not None else describe_no_run(profile),
+        key=key,
+        title=title,
+        heads=("rank", *models),
+        columns=tuple(f"cosine, {model}" for model in models),
+        sections=tuple(sections),
+        notes=tuple(list_notes(paper, name, entry, finder, seed)),
+        commands=commands,
+        empty="" if seed is not None else describe_no_run(profile),
     )
 
 

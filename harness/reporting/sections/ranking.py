@@ -292,7 +292,6 @@ def make_ranking_grid(table: RankingTable) -> Grid:
         title=f"{title}, profile {table.source.profile}",
         heads=("variant", "seeds"),
         columns=columns,
-        average=(False,) * len(columns),
         sections=(Section("settings and encoders", tuple(lines)),),
         notes=table.notes,
         legend=LEGEND,

@@ -111,21 +111,24 @@ class RunsSection(ReportSection):
         """All that the page of a run shows; `siblings` are the pages of its group by seed."""
         contents = self.contents
         spec = result.spec
+        name = name_of(str(spec.variant), format_overrides(result.overrides))
+        curves = [_make_run_curve(*curve) for curve in list_run_curves(result)]
+        spent = Spent.of(contents.frames, [run.Index])
         return {
-            "name": name_of(str(spec.variant), format_overrides(result.overrides)).text,
+            "name": name.text,
             "key": spec.key,
             "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
             "seed": spec.seed,
             "warnings": result.all_warnings,
             "inputs": [census.line for census in result.inputs],
             "scores": [*make_score_tables(result)],
-            "curves": [_make_run_curve(*curve) for curve in list_run_curves(result)],
+            "curves": curves,
             "best": _describe_best(result),
             "values": _list_values(result),
             "command": contents.commands.repeat(result),
             "facts": _list_facts(result, is_earlier=run.is_earlier),
             "log": _pick_log_lines(contents.log(result)),
-            "machine": _describe_machine(result, Spent.of(contents.frames, [run.Index])),
+            "machine": _describe_machine(result, spent),
             "crumbs": _make_crumbs(result, pages),
             "seeds": dict(sorted(siblings.items())),
             "judged": self._list_judged(result, pages),

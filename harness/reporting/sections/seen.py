@@ -432,13 +432,12 @@ def make_seen_grid(table: SeenTable) -> Grid:
     columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
     groups = ["seen pairs"] * len(columns) + ["unseen pairs"] * len(columns)
     return Grid(
-        table.key,
-        table.title,
-        ("variant", "seeds"),
-        columns * 2,
-        (False,) * len(groups),
-        tuple(sections),
-        tuple(table.notes()),
+        key=table.key,
+        title=table.title,
+        heads=("variant", "seeds"),
+        columns=columns * 2,
+        sections=tuple(sections),
+        notes=tuple(table.notes()),
         groups=tuple(groups),
         legend=tuple(table.legend()),
         paper_title=table.paper_title,

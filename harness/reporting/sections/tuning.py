@@ -126,7 +126,6 @@ def make_expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMAND
         title=f"Expected best dev score, {report.title}",
         heads=("method", "seeds"),
         columns=tuple(count_of(count, "trial") for count in counts),
-        average=(False,) * len(counts),
         sections=tuple(sections),
         notes=tuple(list_notes(report)),
         commands=tuple(list_missing_trials(report, commands)),
@@ -237,16 +236,16 @@ def make_picks_grid(report: TunedReport) -> Grid:
             lines += format_picks(line, averages)
         sections.append(Section(place[0].place, tuple(lines)))
 
+    dev_scores = sorted(f"Dev score in {line.place}: {line.dev}." for line, *_ in report.places)
     return Grid(
-        f"picks-{report.tuning.key}",
-        f"Picked trial of each seed, {report.title}",
-        ("method", "picked"),
-        tuple(columns),
-        (False,) * len(columns),
-        tuple(sections),
-        (
+        key=f"picks-{report.tuning.key}",
+        title=f"Picked trial of each seed, {report.title}",
+        heads=("method", "picked"),
+        columns=tuple(columns),
+        sections=tuple(sections),
+        notes=(
             "Each seed picks the trial with its best dev score; test scores are not used.",
-            *sorted(f"Dev score in {line.place}: {line.dev}." for line, *_ in report.places),
+            *dev_scores,
             *list_weakness_notes(line.weakness for line in report.lines),
         ),
     )

@@ -90,7 +90,6 @@ def make_results_grid(question: Question, standings: Standings, key: str) -> Gri
         columns=tuple(columns),
         average=(True,) + (False,) * (len(columns) - 1),
         sections=tuple(sections),
-        notes=(),
         legend=("Mean ± sample standard deviation over seeds.",),
     )
 

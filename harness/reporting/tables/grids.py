@@ -122,20 +122,21 @@ class Grid:
     """A table to lay out. `key` is a short name for files and links, `commands` start the missing
     runs.
 
-    `average` marks the columns of averages, `empty` says why nothing is measured yet, and
-    `coverage` counts rows and verdicts of a paper's table. `groups` are headings above columns, one
-    per column, or empty. `legend` says how the numbers are read; `notes` are all other remarks.
-    `caption` are sentences that sum up the legend for a paper's caption, with the number of seeds
-    and the test; `paper_title` is the title there, where it differs: a paper knows no profiles.
+    `average` marks the columns of averages, if there are any; `empty` says why nothing is measured
+    yet, and `coverage` counts rows and verdicts of a paper's table. `groups` are headings above
+    columns, one per column, or empty. `legend` says how the numbers are read; `notes` are all other
+    remarks. `caption` are sentences that sum up the legend for a paper's caption, with the number
+    of seeds and the test; `paper_title` is the title there, where it differs: a paper knows no
+    profiles.
     """
 
     key: str
     title: str
     heads: tuple[str, ...]
     columns: tuple[str, ...]
-    average: tuple[bool, ...]
-    sections: tuple[Section, ...]
-    notes: tuple[str, ...]
+    average: tuple[bool, ...] = ()
+    sections: tuple[Section, ...] = ()
+    notes: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     empty: str = ""
     coverage: Coverage | None = None
@@ -210,7 +211,7 @@ def pick_columns(grid: Grid, names: Sequence[str]) -> Grid:
     return replace(
         _change_lines(grid, lambda line: replace(line, cells=pick(line.cells))),
         columns=pick(grid.columns),
-        average=pick(grid.average),
+        average=pick(grid.average) if grid.average else (),
         groups=pick(grid.groups) if grid.groups else (),
     )
 
