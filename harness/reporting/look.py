@@ -5,7 +5,8 @@ Charts are drawn by pages. Their colours are names of the style sheet (`var(--c0
 follow the theme and print. Figures have the size and the text of 7.5 pt that they have in a paper,
 a white background and the colours of Okabe and Ito (2008), which colour-blind readers can tell
 apart; marks and dashes differ too, so that they can be read in grey. Texts of results stand in a
-specification as data only, never in an expression.
+specification as data only, never in an expression. What is rendered is kept in the cache for a
+week, since most figures of a report are those of the report before.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ import json
 import math
 import re
 import textwrap
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 from xml.sax.saxutils import escape
 
+from harness.caches import get_cache_folder, read_or_make_note
+from harness.files import hash_text, remove_leftovers
 from harness.formatting import for_csv, visible
 from harness.method.naming import VariantName
+from harness.sources import hash_file
 from harness.stats import Summary
 
 #: a Vega-Lite specification or a part of one
@@ -531,8 +538,29 @@ def draw_picture(title: str, spec: ChartSpec) -> Picture:
     """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG
     element.
     """
+    # whatever the files depend on but the fonts of the machine
+    drawn_by = [version("vl-convert-python"), hash_file(Path(__file__))]
+    key = hash_text(json.dumps([*drawn_by, spec]))
+    then = "the figure will be drawn again"
+    files = read_or_make_note(f"{_FIGURES}/{key}.json", then, lambda: _draw_files(spec))
+
+    head, end, rest = files["svg"].partition(">")
+    titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
+    pdf = b64decode(files["pdf"])
+    png = b64decode(files["png"])
+    return Picture(_ARIA.sub("", titled), pdf, png, make_data_table(spec))
+
+
+#: the folder of rendered figures in the cache, and for how long they are kept
+_FIGURES = "figures"
+_KEPT_S = 7 * 24 * 3600
+
+
+def _draw_files(spec: ChartSpec) -> dict[str, str]:
+    """The files of a figure by suffix: the SVG without a title, and PDF and PNG in base64."""
     import vl_convert
 
+    remove_leftovers(get_cache_folder() / _FIGURES, "*.json", _KEPT_S)
     svg = _render(spec)
     panels = spec.get("concat")
     if panels:
@@ -542,10 +570,10 @@ def draw_picture(title: str, spec: ChartSpec) -> Picture:
         wider = [{**panel, "width": panel["width"] + widening} for panel in panels]
         svg = _render({**spec, "concat": wider})
 
-    head, end, rest = _replace_ids(svg).partition(">")
-    titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
+    pdf = vl_convert.svg_to_pdf(svg)
     png = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
-    return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, make_data_table(spec))
+    files = {"pdf": b64encode(pdf).decode(), "png": b64encode(png).decode()}
+    return {"svg": _replace_ids(svg), **files}
 
 
 def _render(spec: ChartSpec) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import zlib
 from pathlib import Path
@@ -17,10 +18,12 @@ from builders import result, sts, tables
 from figure_samples import BERT, PAPERS, SVG, averages, drawn, figure, scored, texts
 from two_columns import typeset
 
+from harness.caches import get_cache_folder
 from harness.metrics import AVERAGE, ArrayName
+from harness.reporting import look
 from harness.reporting.contents import Contents
 from harness.reporting.figures.scores import NAME_GAP, _set_name_heights
-from harness.reporting.look import PNG_SCALE, WIDTHS, LineAcross, draw_lines
+from harness.reporting.look import PNG_SCALE, WIDTHS, LineAcross, draw_lines, draw_picture
 from harness.reporting.sections.papers import PapersSection
 from harness.reporting.tables.grids import make_summary_grid
 from harness.reporting.tables.latex import format_latex_table
@@ -417,3 +420,23 @@ def test_runs_without_the_arrays_of_the_papers_task_are_named_and_asked_for() ->
         figure("dalr-F4", [*runs, with_arrays("dalr"), with_arrays("kdmcse")], arrays()).commands
         == ()
     )
+
+
+def test_a_figure_is_rendered_once_a_week_whatever_its_title(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    spec = {"data": {"values": [{"x": 1}]}, **look.make_layer("point", {"x": {"field": "x"}})}
+    rendered: list[object] = []
+    render = look._render
+    monkeypatch.setattr(look, "_render", lambda spec: rendered.append(spec) or render(spec))
+    first = draw_picture("first", spec)
+    second = draw_picture("<second>", spec)
+    assert len(rendered) == 1
+    assert second == first._replace(svg=first.svg.replace("first", "&lt;second&gt;"))
+
+    (kept,) = (get_cache_folder() / "figures").iterdir()
+    os.utime(kept, (0, 0))
+    other = draw_picture("first", {**spec, "data": {"values": [{"x": 2}]}})
+    assert (len(rendered), other.data) == (2, "panel,x\n,2\n")
+    assert not kept.exists(), "drawn too long ago"
