@@ -17,6 +17,7 @@ import pytest
 import reference_numbers
 import reference_runs
 from builders import result, sts
+from cases import mark_others_long
 from grounding_bootstrap import resample
 from scripts import script
 
@@ -73,7 +74,7 @@ def test_every_block_is_on_a_page() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.long) if name == LONG else name for name in BLOCKS],
+    mark_others_long(BLOCKS, BLOCKS.keys() - {LONG}),
 )
 def test_the_reference_numbers_are_those_of_the_reference_runs(name: str) -> None:
     """`python tools/reference_numbers.py --write` writes them anew."""

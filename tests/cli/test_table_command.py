@@ -78,6 +78,7 @@ def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_pa
         printed(results, "sts", "--profile", "tiny", "--rows", "mcsee")
 
 
+@pytest.mark.long
 def test_tuned_rows_are_rows_in_every_format_with_their_own_tests(tmp_path: Path) -> None:
     store, names = Store(tmp_path / "results"), ("simcse:temperature=1|2", "mcse:lambda=1|2")
     tuning = make_tuning("tiny", {}, names, 2)

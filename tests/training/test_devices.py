@@ -37,10 +37,7 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "variant",
-    [
-        pytest.param(variant, marks=[] if variant in FEW else [pytest.mark.long])
-        for variant in variants()
-    ],
+    mark_others_long(variants(), FEW),
 )
 def test_losses_of_every_method_stay_on_the_device(
     variant: str, precision: str, tmp_path: Path

@@ -105,6 +105,7 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_data_are_at_hand(
     pairs_site: Path,
 ) -> None:

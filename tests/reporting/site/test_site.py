@@ -198,6 +198,7 @@ def test_texts_can_be_read_in_both_themes(
     )
 
 
+@pytest.mark.long
 def test_the_first_page_answers_on_the_first_screen_and_fits_every_width(
     watched: Watched, board_site: Path
 ) -> None:
@@ -581,6 +582,7 @@ def test_a_filter_and_hidden_columns_stay_in_the_link_and_hide_bold_print(
     assert {*shown(page, "#tiny-sts table", 0)} == {"DALR\ntoy / toy-bert", "DALR\nwiki / toy-bert"}
 
 
+@pytest.mark.long
 def test_the_search_finds_headings_and_rows_of_all_pages(
     watched: Watched, board_site: Path
 ) -> None:
