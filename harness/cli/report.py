@@ -160,7 +160,7 @@ def table(
     shape |= {option: text for option, text in names.items() if text}
     loaded = read_results(results, profile).with_margin(margin)
     if text_format is None and is_terminal():
-        show_grid(loaded.shown_grid(name, profile, **shape))
+        show_grid(loaded.pick_grid(name, profile, **shape))
         return
 
     text_format = text_format or "markdown"

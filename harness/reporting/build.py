@@ -31,7 +31,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import write_runs, write_tidy
 from harness.reporting.methods import read_methods_in_process
 from harness.reporting.pages import TEMPLATES, Pages, make_search_index, make_slugs, write_one_file
-from harness.reporting.sections.base import ReportSection, report_sections
+from harness.reporting.sections.base import ReportSection, make_sections
 from harness.reporting.tables.grids import Grid
 from harness.reporting.tables.latex import format_latex
 from harness.reporting.tables.texts import format_markdown
@@ -198,7 +198,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of
     a report.
     """
-    sections = report_sections(contents)
+    sections = make_sections(contents)
     footer = _make_footer(contents)
     with replace_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:

@@ -213,10 +213,10 @@ class Results:
         deviations. Raises UserError for a name that has no table under the profile, for an unknown
         row, column or task, and for a LaTeX table that no page holds.
         """
-        grid = self.shown_grid(name, profile, rows, columns, tasks, digits, seeds, std)
+        grid = self.pick_grid(name, profile, rows, columns, tasks, digits, seeds, std)
         return FORMATS[text_format](grid)
 
-    def shown_grid(
+    def pick_grid(
         self,
         name: str,
         profile: str | None = None,

@@ -11,7 +11,7 @@ from builders import Split, over_seeds, result, split, sts
 
 from harness.reporting.charts.glance import draw_forest
 from harness.reporting.contents import Contents
-from harness.reporting.sections.base import report_sections
+from harness.reporting.sections.base import make_sections
 from harness.reporting.sections.papers import PapersSection
 from harness.reporting.seeds.gains import make_forests
 from harness.reporting.tables.grids import make_summary_grid
@@ -30,7 +30,7 @@ def notes(results: Sequence[Result]) -> Iterator[str]:
     The section of papers is left out: it has none of these notes and takes most of the time.
     """
     contents = Contents(Store(Path("nowhere")), results)
-    for section in report_sections(contents):
+    for section in make_sections(contents):
         if isinstance(section, PapersSection):
             continue
         yield from section.notes

@@ -107,7 +107,7 @@ class ReportSection:
             pages.write("section.html", self.home, section=self)
 
 
-def report_sections(contents: Contents) -> list[ReportSection]:
+def make_sections(contents: Contents) -> list[ReportSection]:
     """All registered sections in their order. One of another package that fails is left out, with a
     warning.
     """
