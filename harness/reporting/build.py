@@ -106,6 +106,7 @@ def replace_folder(out: Path) -> Iterator[Path]:
 def _raise_os_errors_as(
     what: str, which: Callable[[OSError], bool] = lambda error: True
 ) -> Iterator[None]:
+    """Raise errors of the system of some kinds as one line, `what` and the reason."""
     try:
         yield
     except OSError as error:

@@ -212,6 +212,7 @@ def spec_json(spec: Mapping[str, object]) -> Markup:
 
 
 def _make_visible(value: object) -> object:
+    """A value whose texts, keys too, have their control characters made visible."""
     if isinstance(value, Mapping):
         return {_make_visible(key): _make_visible(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -558,6 +559,7 @@ def _move_links(text: str, path: str, ids: Mapping[str, str], figures: Mapping[s
     """
 
     def move_attribute(match: re.Match[str]) -> str:
+        """An attribute as the one file has it; empty if it leads to what is not there."""
         name = match[1]
         value = match[2]
         if name == "id":

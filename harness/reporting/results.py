@@ -311,6 +311,7 @@ class Results:
         return make_summary_grid(table, whole=whole, note=note)
 
     def _find_paper_grid(self, name: str, rows: Names, digits: int | None) -> Grid:
+        """A paper's table, with only the named rows where rows are named."""
         variants = self._list_variants(rows)
         grids = self._paper_grids(variants) if variants else self.paper_grids
         own_name = match_case(name, grids)

@@ -55,6 +55,7 @@ def _count_marked_rows(rows: Sequence[Row]) -> Counter[str]:
 
 
 def _describe_seeds(rows: Sequence[Row]) -> str:
+    """The seeds of trained rows, and how many rows have too few."""
     seeds = {row.label: len(row.seeds) for row in rows if row.is_trained}
     fewest_seeds = min(seeds.values(), default=0)
     most_seeds = max(seeds.values(), default=0)

@@ -122,6 +122,7 @@ def _make_gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
 
 
 def _describe_gain_test(forest: Forest, gain: Gain) -> str:
+    """What the test of a gain says, or why it has none."""
     if gain.kind == "other pooling":
         return "untrained, at another pooling"
     if gain.kind in ("untrained", "baseline"):
@@ -169,6 +170,7 @@ def _explain_forest(forest: Forest) -> str:
 
 
 def _explain_colours(forest: Forest) -> list[str]:
+    """How points and colours are read, as far as a forest has them."""
     not_tested = [gain for gain in forest.gains if gain.kind == "not tested"]
     has_no_interval = any(gain.low == gain.high for gain in not_tested)
     has_other_values = any(gain.low < gain.high for gain in not_tested)
@@ -225,6 +227,7 @@ def draw_heat_maps(table: SummaryTable) -> list[look.Plot]:
 
 
 def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column]) -> look.Plot:
+    """Draw the scores of a block by row and task, each coloured by its gain."""
     metric = table.metric(columns[0])
     place = block.place
     rows = _sort_heat_rows(block, columns, metric.larger_is_better)
@@ -375,6 +378,7 @@ def draw_sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot
 
 
 def _draw_sweep(table: SummaryTable, column: Column, sweep: Sweep) -> look.Plot:
+    """Draw the scores at each value of an option, with a line for each variant."""
     metric = table.metric(column)
     place = sweep.block.place
     legend = []

@@ -68,6 +68,7 @@ def draw_histogram(data: FigureData) -> Drawing | str:
 
 
 def _draw_run_histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawing:
+    """Draw the ranks or similarities of a run, with printed values as lines."""
     if data.spec.metric == "worst_rank":
         histogram = _count_ranks(run, task, space)
     else:
@@ -200,6 +201,7 @@ def draw_t_sne(data: FigureData) -> Drawing | str:
 
 
 def _read_clusters(task: str, runs: Sequence[FigureRun]) -> Planes:
+    """The planes of captions, with a cloud for each of a run's clusters."""
     clouds = []
     for run in runs:
         points = run.arrays[ArrayName(task, "tsne")]
@@ -216,6 +218,7 @@ def _read_clusters(task: str, runs: Sequence[FigureRun]) -> Planes:
 
 
 def _read_views(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Planes:
+    """The planes of encodings of three captions, with a cloud for each caption."""
     clouds = [run.arrays[ArrayName(task, "views")][data.index] for run in runs]
     captions = runs[0].arrays[ArrayName(task, "triples")][data.index]
     text = (

@@ -62,6 +62,7 @@ class Material:
 
     @cached_property
     def _rows(self) -> Mapping[Label, Mapping[str, Row]]:
+        """The rows of all runs that a figure may show, by label and suite."""
         variants: set[str] = set()
         for paper in self.contents.papers:
             for spec in paper.figures.values():

@@ -223,6 +223,7 @@ class Board:
         return wins
 
     def _count_wins(self, row: Row, other: Row) -> int:
+        """The number of tasks in which a row has a better mean than another."""
         wins = 0
         for task in self.tasks:
             if task in row.cells and task in other.cells:
@@ -265,6 +266,7 @@ class Board:
         }
 
     def _describe_row(self, entry: BoardRow) -> Mapping[str, object]:
+        """The names, pages, seeds and scores of a row, for the page's script."""
         row = entry.gain.row
         scores = {}
         for column, cell in row.cells.items():

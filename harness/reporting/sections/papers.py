@@ -227,6 +227,7 @@ class PapersSection(ReportSection):
 
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
+        """The tables that the paper profile fills, then those of other profiles."""
         contents = self.contents
         tables = list(contents.filled)
         for profile in contents.stand_in_profiles:
@@ -237,6 +238,7 @@ class PapersSection(ReportSection):
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
+        """The tables of each paper by its name; those of nearest sentences come last."""
         grids: dict[str, list[Grid]] = {}
         for table in self.tables:
             grids.setdefault(table.paper.name, []).append(make_paper_grid(table))
@@ -250,6 +252,7 @@ class PapersSection(ReportSection):
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:
+        """The figures of the paper profile, then those of others that are drawn."""
         figures: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
@@ -288,6 +291,7 @@ class PapersSection(ReportSection):
         return explain_verdicts(self.contents.margin or DEFAULT_MARGIN)
 
     def write(self, pages: Pages) -> None:
+        """Write a page for each paper."""
         for paper in self.contents.papers:
             figures = [figure for figure in self.figures if figure.paper == paper.name]
             grids = self.by_paper.get(paper.name, ())

@@ -327,6 +327,7 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFram
 
 
 def _split_index(runs: pandas.DataFrame) -> Iterator[_IndexPage]:
+    """Pages of at most MOST_LINES runs, place by place."""
     for (profile, setting, encoder), runs_of_place in _group_by_place(runs).items():
         starts = range(0, len(runs_of_place), MOST_LINES)
         for number, start in enumerate(starts, 1):
@@ -470,6 +471,7 @@ def _format_score(scores: Mapping[str, float], metric: Metric) -> str:
 
 
 def _describe_teacher(profile: str, use: TeacherUse) -> str:
+    """A teacher with what it reads, where its features are from and how it fits."""
     fit = describe_teacher_fit(profile, use)
     remarks = ["beside the student" if use.of == "model" else f"reads the {use.of}"]
     if use.source == "computed":
@@ -523,6 +525,7 @@ def _describe_best(result: Result) -> str:
 
 
 def _describe_machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
+    """What a run took and where: times, budget, hardware and packages."""
     times = {"training": duration(result.train_seconds)}
     for evaluation in result.current:
         times[f"evaluation, {evaluation.suite}"] = duration(evaluation.seconds)

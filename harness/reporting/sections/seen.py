@@ -60,6 +60,7 @@ class SeenSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
+        """A part for each table with seen pairs: its figure and its scores."""
         parts = []
         for table in self.tables:
             if table.has_seen:
@@ -88,6 +89,7 @@ class SeenSection(ReportSection):
 
 
 def _list_seen_fields(table: SeenTable) -> Iterator[CsvFields]:
+    """The lines of tables.csv: one for each row, part and task with scores."""
     for row in table.rows:
         weakness = str(table.weakness(row))
         for part, task in table.cells_of(row):
@@ -272,6 +274,8 @@ def _find_main_metric(metrics: Metrics, suite: str) -> Metric:
 def _make_seen_table(
     place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric
 ) -> SeenTable:
+    """Build the table of a place: what is compared, what is pooled, and the gains."""
+
     def rank_row(row: Row) -> tuple[object, ...]:
         return row.label.overrides, row.label.variant != BASELINE, row.label.variant
 
@@ -445,6 +449,7 @@ def make_seen_grid(table: SeenTable) -> Grid:
 
 
 def _list_seen_lines(table: SeenTable, task: str) -> Iterator[Line]:
+    """The lines of a task: one for each row with pairs of either kind."""
     for row in table.rows:
         if table.pairs(row, SEEN, task) or table.pairs(row, UNSEEN, task):
             seen = _format_part(table, row, SEEN, task)

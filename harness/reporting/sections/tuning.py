@@ -58,6 +58,7 @@ class TuningSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
+        """A part for each tuning: its tables and its figure."""
         parts = []
         for report in self.contents.tuned:
             tables = make_tuned_grids(report, self.contents.commands)

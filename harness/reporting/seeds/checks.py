@@ -62,6 +62,7 @@ def list_checks(question: Question) -> Sequence[TrustCheck]:
 
 
 def _check_seeds(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
+    """Whether both rows have enough seeds, and equally many."""
     about = "Seeds"
     summaries = [gain.cell.summary for gain in (leader, reference) if gain]
     counts = sorted({summary.n for summary in summaries})
@@ -80,6 +81,7 @@ def _check_seeds(question: Question, leader: Gain, reference: Gain | None) -> Tr
 
 
 def _check_test(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
+    """Whether the leader is better than the reference after the correction."""
     about = "Corrected test"
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "tables")
@@ -97,6 +99,7 @@ def _check_test(question: Question, leader: Gain, reference: Gain | None) -> Tru
 
 
 def _check_controls(question: Question, leader: Gain) -> TrustCheck:
+    """Whether the leader is better than its strongest control."""
     about = "Strongest control"
     rival = question.strongest
     if rival is None:
@@ -119,6 +122,7 @@ def _check_controls(question: Question, leader: Gain) -> TrustCheck:
 
 
 def _check_media(question: Question, leader: Gain) -> TrustCheck:
+    """Whether the leader needs what it sees or hears in training."""
     medium = find_medium(leader.row)
     if not medium:
         return TrustCheck(Mark.YES, "Needs no pictures", "trained on text alone", "methods")
@@ -134,6 +138,7 @@ def _check_media(question: Question, leader: Gain) -> TrustCheck:
 
 
 def _check_seen_pairs(question: Question, leader: Gain, reference: Gain | None) -> TrustCheck:
+    """Whether the gain stands on test pairs that training has not seen."""
     about = "Test pairs seen in training"
     sides = [question.parts.get(gain.row.label) for gain in (leader, reference) if gain]
     rows = [row for row in sides if row]
@@ -173,6 +178,7 @@ def _count_seen(row: Row) -> float:
 
 
 def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
+    """Whether both rows were trained with equal values and like teachers."""
     about = "Equal budget and teachers"
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "runs")

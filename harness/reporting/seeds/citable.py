@@ -95,6 +95,7 @@ def make_results_grid(question: Question, standings: Standings, key: str) -> Gri
 
 
 def _make_line(question: Question, row: RankedRow, columns: int) -> Line:
+    """The line of a row: its score, and its difference where there is a column."""
     score, _, spread = question.score_text(row.cell).partition(" ± ")
     cells = [CellText(score, spread)]
     if columns > 1:

@@ -86,6 +86,7 @@ def judge_planned_claim(
 
 
 def _judge_difference(claim: PlannedClaim, table: SummaryTable, overrides: str) -> ClaimAnswer:
+    """The verdict on a difference of two rows, and the sentence for it."""
     column = Column(claim.score.task, claim.score.metric)
     rows = {row.label: row for row in table.rows if column in row.cells}
     sides = []
@@ -111,6 +112,7 @@ def _judge_planned_interaction(
     profile: Profile,
     commands: Commands,
 ) -> ClaimAnswer:
+    """The verdict on a difference of differences, and the words for it."""
     test = None
     for measured in measure_interactions([interaction], table, profile, read_published(), commands):
         if measured.where == claim.where:

@@ -150,6 +150,7 @@ class Conclusion:
         return tuple(self._list_caveats())
 
     def _list_caveats(self) -> Iterator[str]:
+        """What weakens the conclusion: seeds, terms without power, either score."""
         first, second = self.counts
         if self.has_few_seeds:
             yield f"{self._few_seeds}, too few to compare"

@@ -97,6 +97,7 @@ def describe_galleries(rows: Iterable[RowGalleries]) -> Iterator[str]:
 
 
 def _group_galleries(rows: Iterable[RowGalleries]) -> dict[str, set[Gallery]]:
+    """All galleries of each task in any row."""
     by_task: dict[str, set[Gallery]] = {}
     for row in rows:
         for task, galleries in row.items():

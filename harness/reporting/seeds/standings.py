@@ -77,6 +77,7 @@ def _name_controls(question: Question) -> Mapping[Label, str]:
 
 
 def _name_control(question: Question, gain: Gain, rival: Rival) -> str:
+    """The name of a control beside the rows of other methods."""
     if TEACHER_ALONE in rival.control.what and not rival.row.is_trained:
         return f"{title_of(gain.row.label.method)}'s text teacher alone"
     if rival.control.what.startswith(SAME_TEXT):
@@ -85,6 +86,7 @@ def _name_control(question: Question, gain: Gain, rival: Rival) -> str:
 
 
 def _rank_method(question: Question, gain: Gain) -> RankedRow:
+    """The row of a method, with its rank."""
     name = question.short_name(gain.row)
     if gain is question.baseline:
         name = VariantName(f"{name} (baseline)", name.code)
@@ -100,6 +102,7 @@ def _rank_control(question: Question, label: Label, text: str) -> RankedRow:
 def _rank_row(
     question: Question, row: Row, name: VariantName, rank: str, *, is_control: bool
 ) -> RankedRow:
+    """A row with its interval and its difference to the baseline."""
     column = question.forest.column
     cell = row.cells[column]
     base = question.forest.base

@@ -89,6 +89,7 @@ class TunedReport:
 
     @property
     def title(self) -> str:
+        """The methods, what was set, and the number of trials."""
         methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
         overrides = format_overrides(self.tuning.overrides)
         if overrides:

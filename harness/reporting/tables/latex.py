@@ -419,6 +419,7 @@ def _select_font(size: int) -> str:
 
 
 def _format_notes(notes: Sequence[str]) -> str:
+    """The notes below a table, in its width; empty without any."""
     if not notes:
         return ""
     text = "\n\\par\n".join(map(_escape, notes))
@@ -428,6 +429,7 @@ def _format_notes(notes: Sequence[str]) -> str:
 
 
 def _format_tabular(grid: Grid, columns: Sequence[_Column]) -> str:
+    """The rows of a table with their rules, section by section."""
     aligns = [
         column.align if math.isinf(column.folded) else f"p{{{column.folded:.0f}pt}}"
         for column in columns

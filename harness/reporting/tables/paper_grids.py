@@ -192,6 +192,7 @@ def _name_line(row: FilledRow, line: FilledLine) -> str:
 
 
 def _format_printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
+    """A printed number with its deviation and its star."""
     number = cell.published
     if number is None:
         return CellText(ABSENT)
@@ -208,6 +209,7 @@ def _format_difference(column: PaperColumn, cell: PaperCell) -> CellText:
 
 
 def _format_verdict(judgement: Judgement | None) -> CellText:
+    """A verdict, with the seeds that would decide where it is open."""
     if judgement is None:
         return CellText(ABSENT)
     if judgement.verdict is not Agreement.UNDECIDED:
@@ -283,6 +285,7 @@ def _explain_bold(filled: FilledTable) -> str:
 
 
 def _make_legend(filled: FilledTable) -> Iterator[str]:
+    """Where the numbers of a table are from, and how they are tested."""
     bold = _explain_bold(filled)
     measured = "mean ± sample standard deviation over seeds"
     number = filled.name.removeprefix("T")
@@ -338,6 +341,7 @@ def _explain_tests(filled: FilledTable) -> Iterator[str]:
 
 
 def _list_notes(filled: FilledTable) -> Iterator[str]:
+    """What a reader has to know of columns, lines and scores."""
     if not filled.is_paper:
         yield from _explain_columns(filled)
     yield from _explain_lines(filled)
