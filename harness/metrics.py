@@ -22,6 +22,11 @@ SEEN = "[seen]"
 UNSEEN = "[unseen]"
 
 
+def is_average(task: str) -> bool:
+    """Whether scores of a task are means over tasks: of all, or of a kind, as 'Avg[STS]' are."""
+    return task == AVERAGE or task.startswith(f"{AVERAGE}[")
+
+
 def is_by_training(part: str) -> bool:
     """Whether a part of a task depends on what a run was trained on, as '[seen]' and 'images
     [unseen]' do.

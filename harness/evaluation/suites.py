@@ -17,7 +17,7 @@ import numpy as np
 from harness import registry
 from harness.caches import read_or_compute_hash
 from harness.errors import UserError
-from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric, MetricWords
+from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric, MetricWords, is_average
 from harness.sources import Checkable, FileSource, Findings, Missing, digest, hash_reading_code
 
 #: sentence, sentence, gold score
@@ -288,8 +288,8 @@ class SuiteScores:
 
     def remove_averages(self) -> SuiteScores:
         """The same without means over tasks, which some tasks of a suite do not have."""
-        scores = {task: values for task, values in self.scores.items() if not _is_average(task)}
-        parts = {task: values for task, values in self.parts.items() if not _is_average(task)}
+        scores = {task: values for task, values in self.scores.items() if not is_average(task)}
+        parts = {task: values for task, values in self.parts.items() if not is_average(task)}
         return replace(self, scores=scores, parts=parts)
 
 
@@ -530,10 +530,6 @@ def score_tasks(
         except NotFiniteError as error:
             scores[name] = TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
     return scores
-
-
-def _is_average(task: str) -> bool:
-    return task == AVERAGE or task.startswith(f"{AVERAGE}[")
 
 
 def list_pairs(subsets: Subsets) -> list[SentencePair]:

@@ -17,7 +17,7 @@ import numpy as np
 from harness.formatting import count_of
 from harness.formatting import points as _points
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
+from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance, is_average
 from harness.papers.published import ABLATION_SCORE, Ablation
 from harness.reporting.seeds.caveats import group_notes, list_weakness_notes
 from harness.reporting.seeds.cells import (
@@ -185,9 +185,9 @@ class SummaryTable:
         return replace(self, metrics=metrics)
 
     def list_tasks(self, metric: str) -> list[Column]:
-        """The columns of a metric, without its average."""
+        """The columns of a metric, without its averages of all tasks or of a kind of them."""
         columns = [column for column in self.columns if column.metric == metric]
-        return [column for column in columns if column.task != AVERAGE]
+        return [column for column in columns if not is_average(column.task)]
 
     @property
     def averages(self) -> list[Column]:
@@ -599,7 +599,7 @@ def _name_primary(columns: Sequence[Column]) -> str:
     primary = _find_primary(columns)
     if len(primary) != 1:
         return " No column is primary." if len(columns) > 1 else ""
-    tasks = {column.task for column in columns} - {AVERAGE}
+    tasks = {column.task for column in columns if not is_average(column.task)}
     if len(tasks) < 2:
         return ""
     return f" {primary[0].task} is primary, the other columns are secondary."

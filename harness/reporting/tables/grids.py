@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 from harness.errors import UserError
 from harness.formatting import count_of, fixed
 from harness.method.naming import VariantName, name_of
-from harness.metrics import AVERAGE, Column, Significance, Verdict
+from harness.metrics import AVERAGE, Column, Significance, Verdict, is_average
 from harness.registry import suggest
 from harness.reporting.seeds.cells import Cell, Row
 from harness.reporting.seeds.summary import BOLD, Block, SummaryTable, is_paired
@@ -323,11 +323,10 @@ def _make_caption(table: SummaryTable) -> tuple[str, ...]:
 
 def _is_repeated_task(table: SummaryTable, column: Column) -> bool:
     """Whether an average has the same numbers as the only task, in every row."""
-    if not column.task.startswith(AVERAGE):
+    if not is_average(column.task):
         return False
 
-    # a suite may have averages of some of its tasks too
-    tasks = [task for task in table.list_tasks(column.metric) if not task.task.startswith(AVERAGE)]
+    tasks = table.list_tasks(column.metric)
     if len(tasks) != 1:
         return False
     return all(_get_values(row, tasks[0]) == _get_values(row, column) for row in table.rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from builders import over_seeds, tables
+from builders import over_seeds, result, tables
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.method.naming import VariantName
@@ -330,3 +330,17 @@ def test_names_of_the_figure_do_not_overlap_those_of_the_next_row() -> None:
 
     assert lines(2) == {2}, "few rows are high"
     assert lines(8) == {1}
+
+
+def test_averages_of_some_tasks_are_no_tasks() -> None:
+    """MTEB's suite has an average of each kind of tasks beside that of all."""
+    names = ("STSBenchmark", "SICK-R", "Banking77", "Avg[STS]", "Avg[Classification]", "Avg")
+    results = [
+        result(variant, seed, {"mteb": {name: {"main_score": score + seed} for name in names}})
+        for variant, score in (("simcse", 40.0), ("mcse", 50.0))
+        for seed in range(3)
+    ]
+    question = ask(results)
+    assert question.score_name == "average of 3 MTEB tasks"
+    tasks = question.forest.table.list_tasks("main_score")
+    assert [column.task for column in tasks] == list(names[:3])
