@@ -236,7 +236,7 @@ class Declarations:
         self._file = get_cache_folder() / "declarations" / f"{hash_state_of_code()[:32]}.json"
         self._answers = _read_answers(self._file)
         self._is_changed = False
-        self._held: dict[str, Any] | None = None
+        self._held: dict[tuple[str, str, str], Any] | None = None
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -256,14 +256,15 @@ class Declarations:
 
         Raises UserError, and PlugInError for what the class itself raises.
         """
-        key = digest(kind, name, question)
         if self._held is None:
-            return self._answer(key, kind, name, answer)
-        if key not in self._held:
-            self._held[key] = self._answer(key, kind, name, answer)
-        return self._held[key]
+            return self._answer(kind, name, question, answer)
+        # a digest would take as long as the rest of a question that is asked often
+        asked = (kind, name, repr(question))
+        if asked not in self._held:
+            self._held[asked] = self._answer(kind, name, question, answer)
+        return self._held[asked]
 
-    def _answer(self, key: str, kind: str, name: str, answer: Callable[[], Any]) -> Any:
+    def _answer(self, kind: str, name: str, question: object, answer: Callable[[], Any]) -> Any:
         def ask_class() -> Any:
             with convert_errors(kind, name):
                 return json.loads(json.dumps(answer()))
@@ -271,6 +272,7 @@ class Declarations:
         if not self._is_kept(kind, name):
             return ask_class()
 
+        key = digest(kind, name, question)
         module, _, _ = find_target(kind, name).partition(":")
         if module in sys.modules or key not in self._answers:
             present = ask_class()
