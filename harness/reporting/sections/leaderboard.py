@@ -104,7 +104,7 @@ class BoardRow(NamedTuple):
 @dataclass(frozen=True)
 class Board:
     """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of
-    runs, empty for one without a page; its first `compared` rows can be compared with each other.
+    runs that have one; its first `compared` rows can be compared with each other.
     """
 
     forest: Forest
@@ -275,7 +275,7 @@ class Board:
                 scores[title] = [round(value, 4) for value in cell.values]
 
         # a mean over some of its seeds would pass for that of the row
-        pages = [self.pages[run] for run in row.runs]
+        pages = [self.pages.get(run, "") for run in row.runs]
         return {
             "name": entry.gain.name.text,
             "code": entry.gain.name.code,

@@ -196,7 +196,9 @@ class Forest:
         """What the data say of a gain: its verdict, p-values, family and control."""
         if gain.base is None or gain.kind in _UNTESTED:
             return "not tested"
-        return self.conclude(gain.row, gain.base).words
+        # its cell is tested against the base already
+        sides = (gain.row, gain.base)
+        return Conclusion(*sides, self.column, self.metric, gain.cell, self.rows).words
 
     @property
     def baseline(self) -> VariantName:
