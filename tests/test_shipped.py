@@ -77,7 +77,7 @@ LARGER = [
     ("host", "simcse --rounds 1", "simcse: .* on the host"),
     ("media", "--images 1 --batch 1 --rounds 1", "filterbanks of"),
     ("memory", "--steps 1", "baseline"),
-    ("screenshots", f"{CHROMIUM} --out OUT --results RESULTS --only overview", ""),
+    ("screenshots", f"{CHROMIUM} --out OUT", ""),
     ("site", "205", "largest page"),
     ("startup", "--rounds 1", "completion of --suites"),
     ("store", "205", "205 results, index"),

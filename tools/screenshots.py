@@ -143,20 +143,14 @@ def written_numbers() -> Mapping[str, Sequence[str]]:
     default=OUT,
     help="A folder other than docs/screenshots.",
 )
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=RESULTS,
-    help="Results other than results/reference.",
-)
-def main(chromium: str, out: Path, results: Path) -> None:
+def main(chromium: str, out: Path) -> None:
     """Write a report into a temporary folder, take screenshots of it, and write their numbers."""
     from playwright.sync_api import sync_playwright
 
     out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        report = harness.report(results, Path(folder) / "report")
-        answer = answer_page(Contents.of(Store(results))).path
+        report = harness.report(RESULTS, Path(folder) / "report")
+        answer = answer_page(Contents.of(Store(RESULTS))).path
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, shot in SHOTS.items():
             page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
@@ -172,7 +166,7 @@ def main(chromium: str, out: Path, results: Path) -> None:
             picture = Image.open(BytesIO(page.screenshot()))
             picture.convert("RGB").quantize(64).save(out / f"{name}.png", optimize=True)
             page.close()
-    numbers = json.dumps(shown_numbers(results), indent=1, ensure_ascii=False)
+    numbers = json.dumps(shown_numbers(RESULTS), indent=1, ensure_ascii=False)
     (out / NUMBERS.name).write_text(f"{numbers}\n", encoding="utf-8")
 
 

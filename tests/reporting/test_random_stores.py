@@ -184,7 +184,9 @@ def test_what_training_has_not_read_was_not_read(seed: int) -> None:
 
 
 def advice(store: Store) -> list[str]:
-    """The commands of "what to run next"."""
+    """The commands of "what to run next"; none for a store without results."""
+    if not store.root.is_dir():
+        return []
     contents = Contents.of(store, judge=Present(store.root))
     return [command for _, command in list_runs_to_start(contents, find_controls_to_run(contents))]
 

@@ -162,7 +162,8 @@ def test_a_compiled_training_computes_the_same_and_resumes_bit_for_bit(
     whole.run()
     if dropout == 0:  # compiled dropout draws other numbers
         assert whole.record.losses["text"] == pytest.approx(plain.record.losses["text"], rel=1e-4)
-        assert whole.record.dev_scores == pytest.approx(plain.record.dev_scores, rel=1e-3)
+        # these scores are near 0
+        assert whole.record.dev_scores == pytest.approx(plain.record.dev_scores, abs=1e-4)
     assert whole.record.losses != plain.record.losses, "not compiled"
     assert_same(stopped_and_resumed(lambda: text_trainer(tmp_path / "parts", **values), 4), whole)
 
