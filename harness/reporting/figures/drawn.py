@@ -90,9 +90,9 @@ class Material:
                 picture = draw_picture(title, drawing.spec)
         except PlugInError as error:
             return replace(figure, empty=str(error))
-        return replace(figure, caption=self._make_caption(spec, drawing), picture=picture)
+        return replace(figure, caption=self._caption_figure(spec, drawing), picture=picture)
 
-    def _make_caption(self, spec: FigureSpec, drawing: Drawing) -> str:
+    def _caption_figure(self, spec: FigureSpec, drawing: Drawing) -> str:
         """What is drawn, the runs with their seeds, and how this compares with the paper."""
         runs = []
         for run in drawing.runs:

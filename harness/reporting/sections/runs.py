@@ -366,7 +366,7 @@ def make_run_lines(
             if suite not in shown_metrics:
                 main, _ = _split_metrics(read_declared_metrics(declared), [means])
                 shown_metrics[suite] = main[0]
-            texts[suite] = _format_score(means, shown_metrics[suite])
+            texts[suite] = _format_run_score(means, shown_metrics[suite])
         lines.append((run, texts))
     return lines, shown_metrics
 
@@ -448,7 +448,7 @@ def _make_score_table(
 ) -> dict[str, object]:
     texts = []
     for row_heads, scores in rows.items():
-        texts.append((row_heads, [_format_score(scores, metric) for metric in columns]))
+        texts.append((row_heads, [_format_run_score(scores, metric) for metric in columns]))
     return {
         "title": title,
         "suite": suite,
@@ -464,7 +464,7 @@ def name_metric(suite: str, metric: Metric) -> str:
     return " ".join(filter(None, split_metric_heading(suite, metric.name)))
 
 
-def _format_score(scores: Mapping[str, float], metric: Metric) -> str:
+def _format_run_score(scores: Mapping[str, float], metric: Metric) -> str:
     if metric.name not in scores:
         return ABSENT
     return minus(fixed(scores[metric.name], metric.digits))

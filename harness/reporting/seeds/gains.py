@@ -372,7 +372,7 @@ def describe_otherwise_trained(forest: Forest) -> Iterator[str]:
         return
     apart = list_training_differences(best.row.training, leader.row.training)
     differs = f", trained with {apart}" if apart else ""
-    score = _format_score(forest, best)
+    score = _format_gain_score(forest, best)
     yield f"{best.name} has a better mean than {leader.name}, {score}{differs}: they are no equals."
 
 
@@ -392,7 +392,7 @@ def describe_lead(forest: Forest) -> str:
         return _describe_lead_of_few_seeds(forest, ranked, place)
 
     best, *next_gains = enough or ranked
-    score = _format_score(forest, best)
+    score = _format_gain_score(forest, best)
     controls = find_rivals(best.row, forest.rows, forest.column, forest.metric)
     explained = describe_controls(controls, best.row, forest.metric)
     tail = _describe_weakness(forest, best)
@@ -400,7 +400,9 @@ def describe_lead(forest: Forest) -> str:
         alone = "no other method has been run there"
         return f"{best.name} scores {score} {place}; {alone}.{explained}{tail}"
 
-    few = [f"{gain.name} {_format_score(forest, gain)}" for gain in ranked if gain not in enough]
+    few = [
+        f"{gain.name} {_format_gain_score(forest, gain)}" for gain in ranked if gain not in enough
+    ]
     if few:
         tail = f" Too few seeds to compare: {'; '.join(few)}.{tail}"
     following = next_gains[0]
@@ -439,13 +441,13 @@ def _describe_lead_of_few_seeds(forest: Forest, ranked: Sequence[Gain], where: s
     best, following = ranked[:2]
     seeds = f"{best.cell.summary.n} and {count_of(following.cell.summary.n, 'seed')}"
     few = f"{seeds}, too few to compare ({FEWEST_SEEDS} each are the fewest)"
-    score = _format_score(forest, best)
-    next_score = _format_score(forest, following)
+    score = _format_gain_score(forest, best)
+    next_score = _format_gain_score(forest, following)
     scores = f"{score} {where}, {following.name} {next_score}"
     return f"{best.name} scores {scores}: {few}.{_describe_weakness(forest, best)}"
 
 
-def _format_score(forest: Forest, gain: Gain) -> str:
+def _format_gain_score(forest: Forest, gain: Gain) -> str:
     """`77.20 ± 0.24 points of Spearman (5 seeds)`."""
     summary = gain.cell.summary
     text = format_summary(summary, forest.metric.digits)

@@ -289,7 +289,7 @@ def make_summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "
         notes=(*table.notes, note) if note else tuple(table.notes),
         groups=groups if any(groups) else (),
         legend=table.legend,
-        caption=_make_caption(table),
+        caption=_caption_suite_table(table),
         paper_title=_join(", ", title, table.about, all_rows),
     )
 
@@ -299,7 +299,7 @@ def _join(mark: str, *texts: str) -> str:
     return mark.join(text for text in texts if text)
 
 
-def _make_caption(table: SummaryTable) -> tuple[str, ...]:
+def _caption_suite_table(table: SummaryTable) -> tuple[str, ...]:
     """The number of seeds and the test of a table in brief, and what bold print means."""
     counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
     seeds = count_of(counts[0], "seed")

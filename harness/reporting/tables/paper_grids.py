@@ -61,7 +61,7 @@ def make_paper_grid(filled: FilledTable) -> Grid:
         empty="" if filled.is_measured else describe_no_run(filled.profile),
         coverage=filled.coverage if filled.is_paper else None,
         legend=tuple(_make_legend(filled)),
-        caption=_make_caption(filled),
+        caption=_caption_paper_table(filled),
     )
 
 
@@ -307,7 +307,7 @@ def _make_legend(filled: FilledTable) -> Iterator[str]:
     yield from _explain_tests(filled)
 
 
-def _make_caption(filled: FilledTable) -> tuple[str, ...]:
+def _caption_paper_table(filled: FilledTable) -> tuple[str, ...]:
     """Where printed numbers are from and how measured ones are computed and tested, in brief."""
     sentences = []
     if filled.is_paper:
