@@ -259,10 +259,10 @@ class Declarations:
         if self._held is None:
             return self._answer(kind, name, question, answer)
         # a digest would take as long as the rest of a question that is asked often
-        asked = (kind, name, repr(question))
-        if asked not in self._held:
-            self._held[asked] = self._answer(kind, name, question, answer)
-        return self._held[asked]
+        held_key = (kind, name, repr(question))
+        if held_key not in self._held:
+            self._held[held_key] = self._answer(kind, name, question, answer)
+        return self._held[held_key]
 
     def _answer(self, kind: str, name: str, question: object, answer: Callable[[], Any]) -> Any:
         def ask_class() -> Any:

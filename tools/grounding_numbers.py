@@ -202,7 +202,7 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     that is.
     """
     cell = row.cells[column]
-    some = find_rivals(row, TableRows(block.by_label), column, metric)
+    rivals = find_rivals(row, TableRows(block.by_label), column, metric)
     assert cell.test
     size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
     if cell.is_alone:
@@ -214,18 +214,18 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
         )
     elif cell.verdict is Significance.WORSE:
         said = f"pictures hurt, {size}"
-    elif any(rival.confounds for rival in some):
+    elif any(rival.confounds for rival in rivals):
         said = f"a gain that pictures are not shown to cause, {size}"
-    elif not any(UNMATCHED in rival.control.what for rival in some):
+    elif not any(UNMATCHED in rival.control.what for rival in rivals):
         said = f"a gain that no run with unmatched pictures is set against, {size}"
     else:
         said = f"pictures help, beyond every control that was run, {size}"
     width = (cell.test.high - cell.test.low) / 2
     within = "within" if width <= BAR else "wider than"
     yield f"- `{block.setting}`: {said}. The interval, ±{fixed(width, metric.digits)}, is {within} the bar of ±{BAR}."
-    for rival in some[:1]:
+    for rival in rivals[:1]:
         beaten = "is not beaten" if rival.confounds else "is beaten, as the others are"
-        yield f"    - Of {len(some)} controls, the strongest {beaten}: {describe_rival(rival, row, metric)}."
+        yield f"    - Of {len(rivals)} controls, the strongest {beaten}: {describe_rival(rival, row, metric)}."
     others = (
         control.label for control in list_controls(row) if control.label not in block.by_label
     )

@@ -350,8 +350,8 @@ def compute_blocked_attention(
     gradient of `bias` is not computed. Weights are float32 at least, products are computed in the
     type of `query`.
     """
-    kept = draw_mask((*query.shape[:2], key.shape[1]), dropout)
-    attended: Tensor = _Blocked.apply(query, key, value, bias, kept, 1 / (1 - dropout), scale)
+    mask = draw_mask((*query.shape[:2], key.shape[1]), dropout)
+    attended: Tensor = _Blocked.apply(query, key, value, bias, mask, 1 / (1 - dropout), scale)
     return attended
 
 
@@ -363,44 +363,44 @@ class _Blocked(torch.autograd.Function):
         key: Tensor,
         value: Tensor,
         bias: Tensor | None,
-        kept: Tensor,
-        raised: float,
+        mask: Tensor,
+        keep_scale: float,
         scale: float,
     ) -> Tensor:
-        parts = _split_items(kept)
+        parts = _split_items(mask)
         attended = torch.empty_like(query)
         with torch.autocast("cpu", enabled=False):
             for part in parts:
                 weights = _compute_weights(query[part], key[part], bias, part, scale)
-                dropped = _apply_mask(weights, kept[part], raised)
+                dropped = _apply_mask(weights, mask[part], keep_scale)
                 torch.bmm(dropped.to(value.dtype), value[part], out=attended[part])
 
         # weights of a single block are stored, those of more are computed again
         stored = (weights, dropped) if len(parts) == 1 else (None, None)
-        ctx.save_for_backward(query, key, value, bias, kept, *stored)
-        ctx.raised = raised
+        ctx.save_for_backward(query, key, value, bias, mask, *stored)
+        ctx.keep_scale = keep_scale
         ctx.scale = scale
         return attended
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, bias, kept, weights, dropped = ctx.saved_tensors
+        query, key, value, bias, mask, weights, dropped = ctx.saved_tensors
         outer = gradients[0].contiguous()
         of_query = torch.empty_like(query)
         of_key = torch.empty_like(key)
         of_value = torch.empty_like(value)
-        parts = _split_items(kept)
+        parts = _split_items(mask)
 
         with torch.autocast("cpu", enabled=False):
             for part in parts:
                 if len(parts) > 1:
                     weights = _compute_weights(query[part], key[part], bias, part, ctx.scale)
-                    dropped = _apply_mask(weights, kept[part], ctx.raised)
+                    dropped = _apply_mask(weights, mask[part], ctx.keep_scale)
                 transposed = dropped.to(value.dtype).transpose(1, 2)
                 torch.bmm(transposed, outer[part], out=of_value[part])
 
                 of_dropped = torch.bmm(outer[part], value[part].transpose(1, 2))
-                of_weights = _apply_mask(of_dropped.to(weights.dtype), kept[part], ctx.raised)
+                of_weights = _apply_mask(of_dropped.to(weights.dtype), mask[part], ctx.keep_scale)
                 of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
 
                 of_scores = of_scores.to(query.dtype).mul_(ctx.scale)
@@ -409,9 +409,9 @@ class _Blocked(torch.autograd.Function):
         return of_query, of_key, of_value, None, None, None, None
 
 
-def _split_items(kept: Tensor) -> list[slice]:
+def _split_items(mask: Tensor) -> list[slice]:
     """Slices of the first dimension whose scores, (x, L, L), take up to _BYTES."""
-    items, queries, keys = kept.shape
+    items, queries, keys = mask.shape
     count = max(1, _BYTES // (4 * queries * keys))
     return [slice(start, min(start + count, items)) for start in range(0, items, count)]
 
@@ -430,6 +430,6 @@ def _compute_weights(
     return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
-def _apply_mask(weights: Tensor, kept: Tensor, raised: float) -> Tensor:
-    """Weights with 0 where they are not kept, and the others multiplied."""
-    return (weights * kept).mul_(raised)
+def _apply_mask(weights: Tensor, mask: Tensor, keep_scale: float) -> Tensor:
+    """Weights with 0 where the mask has 0, and the others multiplied."""
+    return (weights * mask).mul_(keep_scale)

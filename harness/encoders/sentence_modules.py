@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from harness.encoders.modules import list_all_modules, list_modules, refuse_code
 from harness.encoders.packed import Packing, restore_packing, run_packed
 from harness.encoders.poolings import MODULES
-from harness.encoders.rows import NAMES, TokenRows, count_tokens_a_batch, make_batches
+from harness.encoders.rows import TokenRows, count_tokens_a_batch, make_batches
 from harness.encoders.student import Student
 from harness.encoders.tokenizer import check_tokenizer, follow_tokenizer_files, require_vocabulary
 from harness.encoders.trial import TrialFindings, TrialKey, load_tried, try_modules
@@ -111,9 +111,11 @@ class SentenceModules(nn.Module):
         if self.found.rows == "equal lengths" and len(sentences) > 1:
             return torch.cat([self.views([sentence], count) for sentence in sentences])
 
+        from sentence_transformers.util import batch_to_device
+
         repeated = [sentence for sentence in sentences for _ in range(count)]
-        features = self.model(self.prepare(repeated))
-        return self._take_vectors(features).view(len(sentences), count, -1)
+        features = batch_to_device(self.prepare(repeated), self.device)
+        return self._take_vectors(self.model(features)).view(len(sentences), count, -1)
 
     def embed(
         self,
@@ -162,23 +164,25 @@ class SentenceModules(nn.Module):
         self, texts: Sequence[str], packing: Packing, rows: int | None
     ) -> np.ndarray:
         """Encode texts with the encoder's rows packed, batched by length: (n, d)."""
+        from sentence_transformers.util import batch_to_device
+
         self.model.eval()  # as the library's `encode` does
         features = self.prepare(texts)
-        lengths = features["attention_mask"].sum(1).cpu().numpy()
+        lengths = features["attention_mask"].sum(1).numpy()
         width = self.encoder.config.hidden_size
         most_tokens = count_tokens_a_batch(self.device, width)
 
         parts = []
         batches = make_batches(lengths, rows, most_tokens)
         for batch in batches:
-            longest = int(lengths[batch].max())
-            tokens = {name: features[name][batch, :longest] for name in NAMES}
-            packed_rows = TokenRows.from_tokens(tokens)
-            assert packed_rows is not None  # the library pads at the end
-            (states,) = run_packed(self.encoder, packed_rows.packed, packing)
+            batch_features = _take_rows(features, batch, int(lengths[batch].max()))
+            token_rows = TokenRows.from_tokens(batch_features)
+            assert token_rows is not None  # the library pads at the end
+            packed = token_rows.packed.to(self.device)
+            (states,) = run_packed(self.encoder, packed, packing)
 
-            batch_features = features | tokens
-            batch_features["token_embeddings"] = packed_rows.packed.pad(states)
+            batch_features = batch_to_device(batch_features, self.device)
+            batch_features["token_embeddings"] = packed.pad(states)
             for module in list(self.model)[1:]:
                 batch_features = module(batch_features)
             parts.append(self._take_vectors(batch_features).float().cpu().numpy())
@@ -188,14 +192,10 @@ class SentenceModules(nn.Module):
 
     def prepare(self, texts: Sequence[str]) -> dict[str, Any]:
         """The features of n texts as the library makes them, with the default prompt, among them
-        token ids, (n, L), on the model's device.
+        token ids, (n, L), on the host.
         """
-        from sentence_transformers.util import batch_to_device
-
         prompt = self.model.prompts.get(self.model.default_prompt_name)
-        features: dict[str, Any] = batch_to_device(
-            self.model.preprocess(texts, prompt=prompt), self.device
-        )
+        features: dict[str, Any] = self.model.preprocess(texts, prompt=prompt)
         return features
 
     def _take_vectors(self, features: dict[str, Any]) -> Tensor:
@@ -206,6 +206,15 @@ class SentenceModules(nn.Module):
         if self.model.truncate_dim is not None:
             vectors = truncate_embeddings(vectors, self.model.truncate_dim)
         return torch.as_tensor(vectors)
+
+
+def _take_rows(features: dict[str, Any], rows: np.ndarray, longest: int) -> dict[str, Any]:
+    """The features of some rows, cut at their longest one; what is no tensor is of all rows."""
+    taken = dict(features)
+    for name, value in features.items():
+        if isinstance(value, Tensor):
+            taken[name] = value[rows, :longest]
+    return taken
 
 
 def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:

@@ -128,6 +128,27 @@ def test_weights_in_half_precision_are_computed_in_float32(save: Save) -> None:
     )
 
 
+def test_packed_batches_of_a_folder_have_features_of_their_own_rows(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In several batches, read from the cache as when it was tried."""
+    folder = save(Pooling(64, "mean"), Normalize())
+    expected = SentenceTransformer(str(folder), device="cpu").encode(SENTENCES)
+    for tries in (1, 2):
+        model = SentenceModules.load(folder)
+        assert model.packing is not None, tries
+        pooling, shapes = model.model[1], list[set[tuple[int, ...]]]()
+        pooling.register_forward_pre_hook(
+            lambda module, given, shapes=shapes: shapes.append(
+                {tuple(value.shape[:2]) for value in given[0].values() if isinstance(value, Tensor)}
+            )
+        )
+        monkeypatch.setattr("harness.encoders.rows.TOKENS_A_BATCH", 16)
+        np.testing.assert_allclose(model.embed(SENTENCES), expected, atol=1e-6)
+        assert len(shapes) > 1
+        assert {len(shapes_of_batch) for shapes_of_batch in shapes} == {1}
+
+
 def test_sentences_are_counted_and_keep_their_order(
     save: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.caches import make_in_cache
+from harness.errors import UserError
 from harness.files import make_temporary_path
 
 #: the first process of a container has this id
@@ -61,3 +64,16 @@ def test_two_containers_with_one_process_id_share_a_folder(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) == 14
     assert {path.parent.name for path in files} == {"notes", "texts"}
+
+
+@pytest.mark.parametrize(("folder", "raised"), [("cache", UserError), ("cache2", OSError)])
+def test_a_full_disk_beside_the_cache_is_not_the_caches(
+    folder: str, raised: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+
+    def fail(at: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / folder / "file"))
+
+    with pytest.raises(raised, match="No space left"):
+        make_in_cache("texts", fail)

@@ -4,6 +4,9 @@ when wrong.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import huggingface_hub
 import pytest
 from pydantic import ValidationError
 
@@ -75,3 +78,19 @@ def test_a_wrong_entry_is_refused(change, words):
     text = f'[bad]\ntitle="t"\nlicence="l"\norigins=[{{ {change} }}]\noutputs=[{{ path = "a", origin = "x" }}]'
     with pytest.raises(ValidationError, match=words):
         read_entries(text)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total"), [((5,), 5), ((None,), None), ((), None)], ids=["stated", "no size", "gone"]
+)
+def test_bytes_on_a_hub_are_known_where_it_states_those_of_each_file(sizes, total, monkeypatch):
+    origins = [
+        origin
+        for entry in fetching.entries().values()
+        for origin in entry.origins
+        if origin.hub and not origin.pick
+    ]
+    entry = fetching.find_entry("stsb-multi").model_copy(update={"origins": tuple(origins[:1])})
+    infos = [SimpleNamespace(size=size) for size in sizes]
+    monkeypatch.setattr(huggingface_hub.HfApi, "get_paths_info", lambda *args, **named: infos)
+    assert fetching.measure_on_hub(entry) == total

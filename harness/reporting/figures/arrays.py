@@ -125,7 +125,9 @@ def _count_similarities(run: FigureRun, task: str, space: str) -> Histogram:
 
 def _draw_bars(histogram: Histogram, name: str, colour: look.ChartSpec) -> look.ChartSpec:
     """The layer of the bars of one series."""
-    heights, edges = (numbers.tolist() for numbers in histogram.series[name])
+    bars = histogram.series[name]
+    heights = bars.heights.tolist()
+    edges = bars.edges.tolist()
     values = [
         {"series": name, "height": height, "low": low, "high": high}
         for height, low, high in zip(heights, edges[:-1], edges[1:], strict=True)

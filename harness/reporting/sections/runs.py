@@ -226,8 +226,10 @@ def sort_runs(frames: Frames) -> pandas.DataFrame:
 def _select_pages(runs: pandas.DataFrame) -> np.ndarray:
     """Whether each run has a page of its own, (R,)."""
     is_variant = runs["variant"].to_numpy() != runs["method"].astype(object).to_numpy()
+    methods_first = np.argsort(is_variant, kind="stable")
+
     has_page = np.zeros(len(runs), bool)
-    has_page[np.argsort(is_variant, kind="stable")[:MOST_PAGES]] = True
+    has_page[methods_first[:MOST_PAGES]] = True
     return has_page
 
 

@@ -183,9 +183,8 @@ def _check_budget(leader: Gain, reference: Gain | None) -> TrustCheck:
     if reference is None:
         return TrustCheck(Mark.OPEN, about, "nothing to compare with", "runs")
 
-    differences = list_training_differences(leader.row.training, reference.row.training).replace(
-        "_", " "
-    )
+    named = list_training_differences(leader.row.training, reference.row.training)
+    differences = named.replace("_", " ")
     steps = leader.row.training.get("steps", "")
     text = f"{steps} steps each, equal values" if steps else "equal values"
     if differences:

@@ -32,7 +32,7 @@ the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
@@ -131,6 +131,11 @@ class TableRows(dict[Label, Row]):
             if label.method in TEXT_ONLY.values() and options <= Training.model_fields.keys():
                 labels_by_place.setdefault(_name_place(label), []).append(label)
         return labels_by_place
+
+    @cached_property
+    def list_text_methods(self) -> Callable[[str], Sequence[str]]:
+        """The function below, which is asked of each method of the table many times."""
+        return cache(_list_text_methods)
 
 
 def _name_place(label: Label) -> Label:
@@ -370,14 +375,13 @@ def _find_otherwise_trained(row: Row, rows: TableRows) -> Iterator[Control]:
     if text_trainings is None or variant is None or not row.is_trained:
         return
 
-    text_methods = _list_text_methods(variant.name)
+    text_methods = rows.list_text_methods(variant.name)
     control_labels = {control.label for control in list_controls(row)}
-    for other in text_trainings:
-        if other.method in text_methods and other not in control_labels:
-            yield Control(TEXT_OTHERWISE, other, needed=False)
+    for label in text_trainings:
+        if label.method in text_methods and label not in control_labels:
+            yield Control(TEXT_OTHERWISE, label, needed=False)
 
 
-@cache
 def _list_text_methods(method: str) -> Sequence[str]:
     """The methods that are trained on the text of a method's streams alone; none for a method that
     learns from text alone itself.
