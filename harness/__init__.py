@@ -1,5 +1,5 @@
-"""A harness to reproduce, compare and extend multimodal sentence embeddings. See `harness.api` for
-what it exports.
+"""A harness to reproduce, compare and extend multimodal sentence embeddings. See `harness.api` and
+`harness.reading` for what it exports.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,23 +8,19 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from harness.api import (
-        compare,
         evaluate,
         execute,
         fetch,
-        figure,
         load_model,
         overlaps,
         plan,
         plan_model,
-        report,
-        results,
         run,
-        table,
         to_fetch,
     )
     from harness.encoders.sentence_model import SentenceModel
     from harness.errors import UserError
+    from harness.reading import compare, figure, report, results, table
     from harness.reporting.results import Results
 
 __all__ = [
@@ -55,6 +51,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     homes = {
+        **dict.fromkeys(("compare", "figure", "report", "results", "table"), "harness.reading"),
         "Results": "harness.reporting.results",
         "SentenceModel": "harness.encoders.sentence_model",
         "UserError": "harness.errors",

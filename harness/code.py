@@ -15,10 +15,10 @@ Declarations of this project's classes are cached, so that a plan does not impor
 
 CACHE/declarations/KEY.json           a note (`harness.files`): question -> answer
 
-KEY is a hash of the contents of every Python file of this project and of the names that all
-packages register. Classes of other packages are always imported, since it is unknown which files
-their declarations depend on; a class whose module is already loaded is read directly. A damaged or
-unwritable file is treated as missing.
+KEY is a hash of the contents of this project's Python files, but for those that no declared class
+may import, and of the names that all packages register. Classes of other packages are always
+imported, since it is unknown which files their declarations depend on; a class whose module is
+already loaded is read directly. A damaged or unwritable file is treated as missing.
 """
 
 from __future__ import annotations
@@ -62,6 +62,15 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _NO_DATA = (".py", ".pyi", ".pyc", *EXTENSION_SUFFIXES, "py.typed")
 #: packages whose declarations depend only on their own files
 _DECLARING: Final = ("harness", "harness_methods")
+#: rooms of this project that no method, suite, teacher or encoder may import (docs/architecture.md):
+#: what these declare does not depend on them
+UNDECLARED_ROOMS: Final = frozenset(
+    {
+        *("api", "cli", "command_line", "commands", "corpora", "fetching", "grid", "papers"),
+        *("planning", "profiles", "reading", "reporting", "runs", "setting", "store", "toy"),
+        *("training", "work"),
+    }
+)
 #: number of cache files kept for earlier states of the code
 _KEPT_FILES: Final = 20
 _STARTED: Final = time.time_ns()
@@ -326,7 +335,7 @@ def _get_declarations_in(folder: Path) -> Declarations:
 
 @cache
 def hash_state_of_code() -> str:
-    """A hash of the project's code and of all registered names."""
+    """A hash of the code that declared classes may depend on, and of all registered names."""
     state = hashlib.sha256()
     for package, name, path in _list_own_files():
         content = path.read_bytes()
@@ -335,9 +344,14 @@ def hash_state_of_code() -> str:
 
 
 def _list_own_files() -> Iterator[tuple[str, str, Path]]:
-    """The package, the name in it and the path of each Python file of this project."""
+    """The package, the name in it and the path of each Python file of this project that a declared
+    class may depend on.
+    """
     for package in _DECLARING:
-        yield from ((package, name, path) for name, path in list_python_files(package))
+        for name, path in list_python_files(package):
+            room = name.partition("/")[0].removesuffix(".py")
+            if package != "harness" or room not in UNDECLARED_ROOMS:
+                yield package, name, path
 
 
 def list_python_files(module: str) -> Iterator[tuple[str, Path]]:

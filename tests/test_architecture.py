@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from harness.code import UNDECLARED_ROOMS
+
 ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
@@ -50,7 +52,7 @@ FLOORS = {
     ),
     **dict.fromkeys(("setting", "commands", "papers", "toy", "training"), 3),
     **dict.fromkeys(("grid", "reporting"), 4),
-    **{"planning": 5, "runs": 6, "work": 7, "api": 8, "cli": 9},
+    **{"planning": 5, "runs": 6, "work": 7, "api": 8, "reading": 8, "cli": 9},
 }
 ALONE = ("losses", "stats", "seeds", "errors")
 METHODS_MAY = ("harness.method", "harness.losses", "harness.encoders.heads")
@@ -116,9 +118,15 @@ def test_methods_are_found_by_entry_point_and_use_three_doors() -> None:
     assert [name for name in doors if not name.startswith(METHODS_MAY)] == []
 
 
+def test_no_declared_class_depends_on_a_room_whose_changes_keep_declarations() -> None:
+    asked = {"method", "evaluation"}  # rooms of their floor; others have lower ones
+    above = {name for name, floor in FLOORS.items() if floor >= FLOORS["method"]} - asked
+    assert above == UNDECLARED_ROOMS
+
+
 def test_no_two_files_import_each_other() -> None:
     graph = {module(path): imports(path) - {module(path)} for path in files("harness")}
-    graph.pop("harness")  # exports api on first use
+    graph.pop("harness")  # exports api and reading on first use
     TopologicalSorter(graph).prepare()
 
 

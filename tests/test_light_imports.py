@@ -22,6 +22,15 @@ LIGHT: dict[str, set[str]] = {
         "huggingface_hub",
     },
     "import harness.api": {"torch", "jinja2"},
+    # what reads results needs nothing of what plans and trains
+    "import harness.reading, harness.reporting.results": {
+        *HEAVY,
+        "jinja2",
+        "harness.api",
+        "harness.planning.plan",
+        "harness.work",
+        "huggingface_hub",
+    },
     "import harness.api; harness.api.plan('tiny')": {
         "transformers",
         "pandas",

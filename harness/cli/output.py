@@ -406,9 +406,9 @@ def read_results(folder: Path, profile: str | None = None, shown: Collection[str
     """Read the results of a folder; print a warning for each that is left out, unless it was
     `shown` before.
     """
-    from harness import api
+    from harness import reading
 
-    results = api.read_folder(folder, profile)
+    results = reading.read_folder(folder, profile)
     warn(line for line in results.problems if line not in shown)
     return results
 

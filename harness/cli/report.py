@@ -97,9 +97,9 @@ def report(
 ) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
     tell_waiting("reading results, testing differences and drawing figures")
-    from harness import api
+    from harness import reading
 
-    written = api.report(results, out, profile, margin, one_file)
+    written = reading.report(results, out, profile, margin, one_file)
     warn(written.warnings)
     page = written.page.resolve()
     echo(f"{written.results} results rendered; open {page}")
@@ -111,7 +111,7 @@ def report(
 
     while follow and written.running:
         sleep(FOLLOW_S)
-        written = api.report(results, out, profile, margin, one_file)
+        written = reading.report(results, out, profile, margin, one_file)
         echo(f"{written.results} results rendered, {count_of(written.running, 'run')} in progress")
 
 
@@ -206,14 +206,14 @@ def figure(
     NAME is its id on the page, as links to it have it; without NAME, all of them are listed.
     """
     tell_waiting("reading results and testing differences")
-    from harness import api
+    from harness import reading
 
     if name is None:
-        for figure_id, title in api.figure_names(results, profile):
+        for figure_id, title in reading.figure_names(results, profile):
             echo(f"{figure_id}  {title}")
         return
 
-    drawn = api.figure(name, results=results, profile=profile, width=width)
+    drawn = reading.figure(name, results=results, profile=profile, width=width)
     for path in drawn.save(out):
         echo(path)
 

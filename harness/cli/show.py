@@ -229,8 +229,8 @@ def _list_gradients(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
+    from harness.method.facts import read_method_facts
     from harness.profiles import load_profile
-    from harness.reporting.methods import read_method_facts
 
     loaded = load_profile(profile)
     used_values = _list_used_values(name, loaded, setting, encoder)

@@ -25,11 +25,11 @@ from harness.code import get_declarations
 from harness.errors import UserError
 from harness.files import ABANDONED_S, RANDOM_PART, make_temporary_path, remove_leftovers
 from harness.formatting import count_of
+from harness.method.facts import read_methods_in_process
 from harness.method.naming import take_titles
 from harness.registry import list_registered
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import write_runs, write_tidy
-from harness.reporting.methods import read_methods_in_process
 from harness.reporting.pages import TEMPLATES, Pages, make_search_index, make_slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, make_sections
 from harness.reporting.tables.grids import Grid

@@ -29,7 +29,7 @@ from harness.store import Evaluation, Judge, Result, Store
 from harness.store.files import NamedArrays
 
 if TYPE_CHECKING:
-    from harness.reporting.methods import MethodFacts
+    from harness.method.facts import MethodFacts
 
 #: the profile that a report shows last
 TOY_PROFILE = "tiny"

@@ -156,6 +156,9 @@ class Frames(Sequence[Result]):
         for path, result in merged.items():
             if result is not results[path]:
                 changed[repeated[path]] = result
+        # runs of two profiles may share a training
+        if not dropped_rows and not changed:
+            return cls(table, root, read, {}, problems)
 
         # a changed result has a row of its own behind those of the files
         rows = list[int]()
@@ -222,12 +225,12 @@ class Frames(Sequence[Result]):
         return replace(self, table=take_table_rows(self.table, rows), held=held)
 
     def where(self, **texts: Collection[str]) -> Frames:
-        """The results whose columns have one of these texts."""
+        """The results whose columns have one of these texts; these frames themselves if all have."""
         rows: Sequence[int] = range(len(self))
         for name, wanted_texts in texts.items():
             column = self.texts(name)
             rows = [row for row in rows if column[row] in wanted_texts]
-        return self.take_rows(rows)
+        return self if len(rows) == len(self) else self.take_rows(rows)
 
     def texts(self, name: str) -> list[str]:
         """A column of texts of `table`, which costs no import of pandas."""

@@ -140,6 +140,9 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
     results, (problem,) = read()
     assert results == [other], "one training under two profiles"
     assert all(str(store.path(result)) in problem for result in (first, elsewhere))
+    store.path(elsewhere).unlink()
+    elsewhere = store.save(first.model_copy(update={"profile": "small"}))
+    assert read() == ([elsewhere, first, other], []), "... with the same scores"
 
 
 def test_a_file_that_changed_but_for_its_size_and_time_is_read_again(store: Store) -> None:

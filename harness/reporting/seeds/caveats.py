@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -114,12 +115,19 @@ def find_collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str,
     """The seeds of collapsed runs of some groups, as far as results have their alignment and
     uniformity.
     """
+    collapsed = _find_all_collapsed_runs(frames)
+    return {group: collapsed[group] for group in groups if group in collapsed}
+
+
+@lru_cache(maxsize=4)
+def _find_all_collapsed_runs(frames: Frames) -> Mapping[str, Collection[int]]:
+    """The seeds of all collapsed runs, by group."""
     scores = frames.scores
     is_distance = scores["metric"].isin(["alignment", "uniformity"])
     lines = scores[is_distance & (scores["task"] != AVERAGE)]
     lines = lines.join(frames.evaluations[["run", "suite"]], on="evaluation")
     lines = lines.join(frames.runs[["group", "seed", "setting"]], on="run")
-    lines = lines[(lines["setting"] != UNTRAINED) & lines["group"].isin(groups)]
+    lines = lines[lines["setting"] != UNTRAINED]
 
     measured: dict[tuple[str, int, str, str], dict[str, float]] = {}
     names = ("group", "seed", "suite", "task", "metric", "value")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.method import facts
+from harness.method.facts import read_method_facts, read_methods_in_process
 from harness.registry import list_registered
-from harness.reporting import methods
-from harness.reporting.methods import read_method_facts, read_methods_in_process
 
 BROKEN = """
 from harness_methods.simcse import SimCSE
@@ -29,7 +29,7 @@ def without_memory(*given, **named):
     raise FileNotFoundError(2, "No such file or directory: /dev/shm")
 
 multiprocessing.synchronize._multiprocessing.SemLock = without_memory
-from harness.reporting.methods import read_methods_in_process
+from harness.method.facts import read_methods_in_process
 
 found, problems = read_methods_in_process()
 assert not {"absent", "raises"} & {facts.name for facts in found}
@@ -55,7 +55,7 @@ def test_facts_of_a_method() -> None:
 
 def test_kept_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
     described_here = [read_method_facts(name) for name in list_registered("method")]
-    monkeypatch.delattr(methods, "get_context")
+    monkeypatch.delattr(facts, "get_context")
     assert read_methods_in_process() == (described_here, [])
 
 

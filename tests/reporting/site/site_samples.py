@@ -13,12 +13,12 @@ from builders import split as with_seen
 
 import harness
 from harness.evaluation.suites import list_pairs
+from harness.method.facts import MethodFacts, OptionFacts
 from harness.metrics import ArrayName
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.methods import MethodFacts, OptionFacts
 from harness.store import Evaluation, Failure, Result, Store
 from harness.store.tunings import make_tuning
 from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
