@@ -157,13 +157,12 @@ def seeds_to_decide(
         )
         return power >= _POWER
 
-    if not is_enough(_MOST):
-        return None
-
     # the search begins at the answer of normal distributions, which is close
     high = _estimate_seeds(effect, std, margin, alpha, equality_alpha or alpha, other)
     low = 2
     while not is_enough(high):
+        if high == _MOST:
+            return None
         low = high + 1
         high = min(_MOST, math.ceil(1.25 * high) + 1)
     while low == 2 and high > 2:

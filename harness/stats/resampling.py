@@ -301,13 +301,21 @@ def _draw_mean_ranks(
 def _rank_means(means: Floats) -> Floats:
     """Means (B, V, P) -> ranks within each place, averaged over places (B, V)."""
     # scipy's rankdata gives the same ranks, but scipy.stats takes a second to import
-    ranks = np.empty_like(means)
-    for variant in range(means.shape[1]):
-        values = means[:, variant : variant + 1]
-        better = (means > values).sum(axis=1)
-        level = (means == values).sum(axis=1)
-        ranks[:, variant] = better + (level + 1) / 2
-    mean_ranks: Floats = ranks.mean(axis=2)
+    losses = np.ascontiguousarray(np.moveaxis(-means, 1, 2))
+    order = np.argsort(losses, axis=2)
+    sorted_losses = np.take_along_axis(losses, order, axis=2)
+    is_new = np.diff(sorted_losses, axis=2) != 0
+    ends = np.ones((*is_new.shape[:2], 1), bool)
+
+    # equal means share the average of the first and of the last of their places
+    places = np.arange(losses.shape[2])
+    firsts = np.where(np.concatenate([ends, is_new], axis=2), places, 0)
+    lasts = np.where(np.concatenate([is_new, ends], axis=2), places, places[-1])
+    firsts = np.maximum.accumulate(firsts, axis=2)
+    lasts = np.minimum.accumulate(lasts[..., ::-1], axis=2)[..., ::-1]
+    ranks = np.empty_like(losses)
+    np.put_along_axis(ranks, order, (firsts + lasts) / 2 + 1, axis=2)
+    mean_ranks: Floats = ranks.mean(axis=1)
     return mean_ranks
 
 

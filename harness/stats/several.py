@@ -8,8 +8,10 @@ Precipice", NeurIPS 2021, section 4, with their stratified bootstrap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.stats.equivalence import Floats
 from harness.stats.t_tests import Interval, check_level
@@ -33,10 +35,11 @@ def probability_of_improvement(a: Sequence[Floats], b: Sequence[Floats]) -> Floa
     """
     shares = []
     for first, second in zip(a, b, strict=True):
-        x = first[..., :, None]
-        y = second[..., None, :]
+        # the seeds come first, since numpy is fast along a long last axis
+        x = np.ascontiguousarray(np.moveaxis(first, -1, 0))[:, None]
+        y = np.ascontiguousarray(np.moveaxis(second, -1, 0))[None]
         wins = (x > y) + 0.5 * (x == y)
-        shares.append(wins.mean(axis=(-2, -1)))
+        shares.append(wins.mean(axis=(0, 1)))
 
     mean: Floats = np.mean(shares, axis=0)
     return mean
@@ -55,11 +58,23 @@ def stratified_interval(
     ValueError for a level outside (0, 1).
     """
     check_level(level)
-    generator = np.random.default_rng(seed)
+    sizes = tuple(tuple(map(len, places)) for places in variants)
+    samples = []
+    for places, rows_of_places in zip(variants, _draw_rows(sizes, draws, seed), strict=True):
+        samples.append([scores[rows] for scores, rows in zip(places, rows_of_places, strict=True)])
 
-    def draw(scores: Floats) -> Floats:
-        return generator.choice(scores, (draws, len(scores)))
-
-    samples = [list(map(draw, places)) for places in variants]
     low, high = np.quantile(statistic(*samples), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)
+
+
+@lru_cache(maxsize=8)  # most variants of a table have as many seeds as the others
+def _draw_rows(
+    sizes: tuple[tuple[int, ...], ...], draws: int, seed: int
+) -> list[list[NDArray[np.int64]]]:
+    """The places of drawn values, (draws, S_p) for each place p of each variant."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for sizes_of_places in sizes:
+        rows_of_places = [generator.integers(0, size, (draws, size)) for size in sizes_of_places]
+        rows.append(rows_of_places)
+    return rows

@@ -26,8 +26,6 @@ from harness.reporting.tables.grids import (
     Grid,
     Line,
     Section,
-    remove_seeds,
-    remove_spread,
 )
 
 #: in points: a column and the page of ACL's style (those of IEEE and AAAI are wider), the height of
@@ -140,9 +138,10 @@ def format_latex_table(grid: Grid) -> str:
     TooLargeError, with the option that helps, if no page holds it in text of 7 pt.
     """
     unsplit = _put_heads_in_cells(grid)
-    layout = fit(unsplit, len(grid.heads))
+    columns = _measure_columns(unsplit, len(grid.heads))
+    layout = _fit(columns)
     if layout is None:
-        raise _explain_width(grid)
+        raise _explain_width(grid, unsplit, columns)
 
     caption, rest = _fill_caption(grid, layout.room)
     notes = [*rest, *_explain_marks(unsplit)]
@@ -216,15 +215,12 @@ def _replace_verdict(cell: CellText) -> CellText:
     return replace(cell, value=_SIGNS[cell.verdict], extra=seeds)
 
 
-def fit(grid: Grid, names: int) -> TableLayout | None:
-    """The layout of a grid whose first columns are its `names`; None if no page holds it.
+def _fit(columns: Sequence[_Column]) -> TableLayout | None:
+    """The layout of columns; None if no page holds them.
 
     It is the first that fits: one column at each size, the page at each size, and the page in the
     smaller size with folded texts.
     """
-    columns = [
-        _measure_column(grid, number, is_name=number < names) for number in range(len(grid.columns))
-    ]
     for room in (COLUMN, PAGE):
         for size in SIZES:
             if _add_widths(columns, size, GAP) <= room:
@@ -265,13 +261,27 @@ def _wrap_texts(columns: Sequence[_Column]) -> list[_Column]:
     return folded
 
 
-def _measure_column(grid: Grid, number: int, *, is_name: bool) -> _Column:
-    """A column of a grid, in its natural width."""
-    cells = [line.cells[number] for _, line in grid.lines]
-    is_text = is_name or not all(_NUMBER.fullmatch(cell.value) for cell in cells)
+def _measure_columns(grid: Grid, names: int, *, has_spread: bool = True) -> list[_Column]:
+    """The columns of a grid, the first of which are its `names`, in their natural widths; those of
+    numbers are narrower without deviations.
+    """
+    lines = [line for _, line in grid.lines]
+    columns = []
+    for number, heading in enumerate(grid.columns):
+        cells = [line.cells[number] for line in lines]
+        is_text = number < names
+        columns.append(_measure_column(heading, number, cells, is_text, has_spread))
+    return columns
+
+
+def _measure_column(
+    heading: str, number: int, cells: Sequence[CellText], is_text: bool, has_spread: bool
+) -> _Column:
+    """A column in its natural width; one of numbers `is_text` where a value is none."""
+    is_text = is_text or not all(_NUMBER.fullmatch(cell.value) for cell in cells)
     # bold letters are wider
     values = [_measure_text(cell.value) * (1.1 if cell.bold else 1) for cell in cells]
-    followers = [_measure_text(_get_follower(cell)) for cell in cells]
+    followers = [_measure_text(_get_follower(cell, has_spread)) for cell in cells]
     value = max(values, default=0.0)
     follower = max(followers, default=0.0)
 
@@ -282,9 +292,9 @@ def _measure_column(grid: Grid, number: int, *, is_name: bool) -> _Column:
     else:
         align = "r"
     width = value + follower
-    heading = _wrap(grid.columns[number], 2 * width)
-    widest = max([width, *map(_measure_text, heading)])
-    return _Column(number, tuple(heading), widest, align)
+    lines = _wrap(heading, 2 * width)
+    widest = max([width, *map(_measure_text, lines)])
+    return _Column(number, tuple(lines), widest, align)
 
 
 def _wrap(text: str, characters: float) -> list[str]:
@@ -330,22 +340,24 @@ def _measure_text(text: str) -> float:
     return width
 
 
-def _explain_width(grid: Grid) -> TooLargeError:
-    """Why a grid does not fit, and what helps: the first option that makes it small enough."""
-    unsplit = _put_heads_in_cells(grid)
-    columns = [
-        _measure_column(unsplit, number, is_name=number < len(grid.heads))
-        for number in range(len(unsplit.columns))
-    ]
+def _explain_width(grid: Grid, unsplit: Grid, columns: Sequence[_Column]) -> TooLargeError:
+    """Why the columns of a grid do not fit, and what helps: the first option that makes them narrow
+    enough.
+    """
     width = _add_widths(_wrap_texts(columns), SIZES[-1], TIGHT_GAP)
-    smaller = {"--no-std": remove_spread(grid)}
+    narrower = _measure_columns(unsplit, len(grid.heads), has_spread=False)
+    smaller = {"--no-std": narrower}
     if SEEDS in grid.heads:
-        smaller = {"--no-seeds": remove_seeds(grid), **smaller}
-        smaller["--no-seeds and --no-std"] = remove_seeds(remove_spread(grid))
+        seeds = grid.heads.index(SEEDS)
+        without_seeds = [column for column in columns if column.number != seeds]
+        smaller = {"--no-seeds": without_seeds, **smaller}
+        smaller["--no-seeds and --no-std"] = [
+            column for column in narrower if column.number != seeds
+        ]
 
     advice = "--columns or --tasks with fewer of them"
-    for option, candidate in smaller.items():
-        if fit(_put_heads_in_cells(candidate), len(candidate.heads)):
+    for option, remaining_columns in smaller.items():
+        if _fit(remaining_columns):
             advice = option
             break
     reason = (
@@ -499,9 +511,12 @@ def _format_cell(cell: CellText, column: _Column) -> str:
     return f"{value} & {follower}"
 
 
-def _get_follower(cell: CellText) -> str:
+def _get_follower(cell: CellText, has_spread: bool = True) -> str:
     """What follows the number of a cell: its spread, marks and remark."""
-    return cell.after.replace(" ± ", "±")
+    text = cell.after
+    if not has_spread:
+        text = text.removeprefix(f" ± {cell.spread}")
+    return text.replace(" ± ", "±")
 
 
 def _escape(text: object) -> str:
