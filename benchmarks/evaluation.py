@@ -1,11 +1,12 @@
-"""STS, transfer and retrieval of one pretrained model, beside sentence-transformers' encode.
+"""STS, transfer, retrieval and MTEB of one pretrained model, beside sentence-transformers' encode.
 
 Both sides have the same texts in memory and score them by the same functions, each in a process of
 its own, in turns; what counts is the processor's time of all threads, without loading the model.
 The harness reads the folder as `harness eval` does; the other side encodes each list of a task as
 it comes, both sides of its pairs apart, in batches of 64. The images of retrieval are the mean
 vectors of their five captions, since a text encoder has no others: 5,000 images and 25,000 captions
-of Flickr8k. The data are read from HARNESS_DATA.
+of Flickr8k. MTEB is a task of each type; mteb evaluates the other side's model itself. The data are
+read from HARNESS_DATA. With OMP_NUM_THREADS=1, other work on the machine matters least.
 
 MODEL is the folder of a model of sentence-transformers; without it, it is all-MiniLM-L6-v2.
 """
@@ -16,6 +17,7 @@ import json
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -29,18 +31,26 @@ from full_size import has_data, student
 
 from harness.encoders.modules import find_pooling
 from harness.encoders.sentence_modules import open_model
-from harness.evaluation import sts, transfer
+from harness.evaluation import mteb_local, sts, transfer
+from harness.evaluation.mteb_suite import MTEBSuite
 from harness.evaluation.probes import MODES
 from harness.evaluation.retrieval import score_both_ways
 from harness.evaluation.suites import SIMILARITY, Embedded, Embedder, EmbedFunction, list_pairs
+from harness.metrics import is_average
 from harness.processors import keep_freed_memory
 from harness.sources import Generated, resolve_data_root
 from harness.toy import student_folder
 from harness.toy.corpora import ToySentences
-from harness.toy.tasks import TOY_CLASSIFICATION, TOY_STS
+from harness.toy.tasks import (
+    TOY_CLASSIFICATION,
+    TOY_MTEB_RETRIEVAL,
+    TOY_RERANKING,
+    TOY_STS,
+    TOY_STS_TASK,
+)
 
 #: how many times as fast the harness has to be
-BARS = {"sts": 2.0, "transfer": 1.5, "retrieval": 1.5}
+BARS = {"sts": 2.0, "transfer": 1.5, "retrieval": 1.5, "mteb": 1.0}
 STS_TASKS = (sts.STS12, sts.STS13, sts.STS14, sts.STS15, sts.STS16, sts.STSB, sts.SICK)
 TRANSFER_TASKS = (
     transfer.MR,
@@ -50,6 +60,12 @@ TRANSFER_TASKS = (
     transfer.SST2,
     transfer.TREC,
     transfer.MRPC,
+)
+MTEB_TASKS = (
+    mteb_local.STSB_FILE,
+    mteb_local.BANKING77,
+    mteb_local.SCIFACT,
+    mteb_local.TRECQA,
 )
 CAPTIONS = 5
 IMAGES = 5_000
@@ -71,6 +87,16 @@ class LoadedTask(Generated):
 
     def load(self, root: Path | None) -> Any:
         return self.data
+
+
+class LoadedOfflineTask(LoadedTask):
+    """A task for mteb's classes whose data are in memory."""
+
+    def __init__(self, task: mteb_local.OfflineTask, data: Mapping[str, Any]) -> None:
+        super().__init__(task.name, MTEBSuite.kind, data)
+        self.type = task.type
+        self.language = task.language
+        self.settings = task.settings
 
 
 def load_tasks(toy: bool, rows: int | None) -> tuple[list[LoadedTask], list[LoadedTask], list[str]]:
@@ -115,18 +141,48 @@ def cut_samples(
     return cut
 
 
-def load_peer(folder: Path) -> EmbedFunction:
-    """sentence-transformers' encode."""
+def load_mteb_tasks(toy: bool, rows: int | None) -> list[LoadedOfflineTask]:
+    """A task of each type of MTEB; `rows` limits its pairs, its test samples, or its queries with
+    their documents.
+    """
+    tasks: Sequence[mteb_local.OfflineTask] = MTEB_TASKS
+    root = None
+    if toy:
+        tasks = (TOY_STS_TASK, TOY_CLASSIFICATION, TOY_MTEB_RETRIEVAL, TOY_RERANKING)
+    else:
+        root = resolve_data_root(None)
+    return [LoadedOfflineTask(task, cut_offline_data(task.load(root), rows)) for task in tasks]
+
+
+def cut_offline_data(data: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
+    """The first rows of a task's data; of documents, those that the first queries judge or rank."""
+    cut = dict(data)
+    for part in {"pairs", "test"} & set(data):
+        cut[part] = data[part][:rows]
+    if "queries" not in data:
+        return cut
+
+    queries = list(data["queries"])[:rows]
+    for part in {"queries", "relevant", "candidates"} & set(data):
+        cut[part] = {query: data[part][query] for query in queries}
+    ranked = chain.from_iterable([*cut["relevant"].values(), *cut.get("candidates", {}).values()])
+    cut["corpus"] = {document: data["corpus"][document] for document in dict.fromkeys(ranked)}
+    if rows is None:
+        cut["corpus"] = data["corpus"]
+    return cut
+
+
+def load_peer(folder: Path) -> Any:
+    """The model of sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    return partial(model.encode, batch_size=BATCH, show_progress_bar=False)
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
 
 
 def score_suite(suite: Any, metric: str, embed: EmbedFunction) -> Scores:
     """The score of each task as `harness eval` computes it."""
     scores = suite.evaluate(Embedder(embed), None).scores
-    return {name: scores[name][metric] for name in suite.tasks}
+    return {name: values[metric] for name, values in scores.items() if not is_average(name)}
 
 
 def score_sts(tasks: Sequence[LoadedTask], encode: EmbedFunction) -> Scores:
@@ -162,18 +218,42 @@ def score_retrieval(captions: Sequence[str], embed: EmbedFunction) -> Scores:
     return scores
 
 
+def score_mteb(tasks: Sequence[LoadedOfflineTask], model: Any) -> Scores:
+    """What mteb makes of its tasks with a model of sentence-transformers."""
+    import mteb
+    from datasets import disable_progress_bars
+
+    disable_progress_bars()
+    built = [mteb_local.build(task, None) for task in tasks]
+    settings: Any = {"batch_size": BATCH, "show_progress_bar": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in the harness's suite
+        results = mteb.evaluate(
+            model,
+            built,
+            co2_tracker=False,
+            encode_kwargs=settings,
+            cache=None,
+            show_progress_bar=False,
+        )
+    return {result.task_name: 100 * result.get_score() for result in results.task_results}
+
+
 def make_works(
     side: str, folder: Path, toy: bool, rows: int | None
 ) -> dict[str, Callable[[], Scores]]:
     """What one side does, by name, with its model loaded and called once."""
     pairs, classified, captions = load_tasks(toy, rows)
+    offline = load_mteb_tasks(toy, rows)
     if side == "peer":
-        encode = load_peer(folder)
+        model = load_peer(folder)
+        encode = partial(model.encode, batch_size=BATCH, show_progress_bar=False)
         encode(captions[:BATCH])
         return {
             "sts": partial(score_sts, pairs, encode),
             "transfer": partial(score_transfer, classified, encode),
             "retrieval": partial(score_retrieval, captions, encode),
+            "mteb": partial(score_mteb, offline, model),
         }
 
     # as in every command of the harness that evaluates
@@ -190,19 +270,17 @@ def make_works(
         "sts": partial(score_suite, sts.STSSuite(pairs), "spearman", embed),
         "transfer": partial(score_suite, transfer_suite, "acc", embed),
         "retrieval": partial(score_retrieval, captions, embed_once),
+        "mteb": partial(score_suite, MTEBSuite(offline), "main_score", embed),
     }
 
 
 def serve(side: str, folder: Path, toy: bool, rows: int | None) -> None:
-    """Do what each line of the input names, all for an empty one; print seconds of the processor
-    and scores as JSON.
-    """
+    """Do what each line of the input names; print seconds of the processor and scores as JSON."""
     works = make_works(side, folder, toy, rows)
     for line in sys.stdin:
-        for name in [line.strip()] if line.strip() else works:
-            start = time.process_time()
-            scores = works[name]()
-            print(json.dumps([time.process_time() - start, scores]), flush=True)
+        start = time.process_time()
+        scores = works[line.strip()]()
+        print(json.dumps([time.process_time() - start, scores]), flush=True)
 
 
 class Side:
@@ -237,7 +315,7 @@ class Side:
     "model", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
 )
 @click.option("--rows", type=int, help="Pairs, samples and images of a task.  [default: all]")
-@click.option("--only", type=click.Choice([*BARS]), help="One of the three.")
+@click.option("--only", type=click.Choice([*BARS]), help="One of the four.")
 @click.option("--toy", is_flag=True, help="The toy encoder, on texts of the toy world.")
 @click.option("--serve", "side", type=click.Choice(["harness", "peer"]), hidden=True)
 def main(
