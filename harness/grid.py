@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -157,9 +157,11 @@ def resolve_all(
     runs = list[Resolved]()
     skipped = dict[Skipped, None]()
     check_overrides({spec.variant for spec in specs}, overrides)
+    # a seed decides no value
+    run_without_seed = cache(lambda spec: resolve(profile, spec, overrides))
     for spec in specs:
         try:
-            run = resolve(profile, spec, overrides)
+            run = replace(run_without_seed(replace(spec, seed=0)), spec=spec)
         except (UnfitSettingError, UnavailableError, PlugInError) as error:
             if strict and not isinstance(error, UnfitSettingError):
                 raise

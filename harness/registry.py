@@ -182,6 +182,7 @@ def list_entry_points(kind: str) -> dict[str, dict[str, EntryPoint]]:
     return registered
 
 
+@cache
 def list_plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define registered objects."""
     modules = set()

@@ -24,6 +24,7 @@ def forget() -> None:
     """Forget what is registered, and what was loaded of it."""
     registry.read_installed_entries.cache_clear()
     registry.list_entry_points.cache_clear()
+    registry.list_plugin_modules.cache_clear()
     registry.try_to_load.cache_clear()
 
 

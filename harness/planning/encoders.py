@@ -33,8 +33,7 @@ def try_encoders(plan: Plan) -> Plan:
                 remarks += [f"encoder {name}: {line}" for line in findings.remarks]
         except UserError as error:
             unusable[run.key] = error
-            run_without_seed = str(run.resolved.spec).rpartition("/")[0]
-            refused[run_without_seed] = str(error)
+            refused[run.experiment.key_without_seed] = str(error)
         else:
             usable.append(run)
 

@@ -115,6 +115,11 @@ class Experiment:
     def key(self) -> str:
         return str(self.resolved.spec)
 
+    @property
+    def key_without_seed(self) -> str:
+        """Variant, setting and encoder."""
+        return self.key.rpartition("/")[0]
+
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
         """All missing inputs of the training, each once."""
@@ -413,6 +418,7 @@ class Experiments:
         self._known: dict[RunSpec, Experiment] = {}
         self._unfinished: set[RunSpec] = set()
         self._code = cache(partial(hash_code, known_by=inventory.known_by))
+        self._resolve_teacher = cache(self._resolve_run)
 
     @cached_property
     def by_bytes(self) -> Experiments:
@@ -526,9 +532,12 @@ class Experiments:
     def _find_teacher_run(self, key: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""
         try:
-            return self.find(resolve(self.inventory.profile, RunSpec.parse(key), self.overrides))
+            return self.find(self._resolve_teacher(key))
         except UnfitSettingError as error:
             raise UnavailableError(f"the teacher {RUN}{key} cannot be trained: {error}") from error
+
+    def _resolve_run(self, key: str) -> Resolved:
+        return resolve(self.inventory.profile, RunSpec.parse(key), self.overrides)
 
     def _find_features(
         self, run: Resolved, feature: Feature, corpora: tuple[UsedCorpus, ...]

@@ -163,12 +163,12 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """What a user should know of the data that the runs to do read, each line once."""
-        runs_to_do = self.todo
+        experiments = self._list_distinct_experiments()
         lines = dict[str, None]()
-        for run in runs_to_do:
-            lines |= dict.fromkeys(run.experiment.remarks)
-            lines |= dict.fromkeys(run.experiment.describe_searches())
-        if runs_to_do:
+        for experiment in experiments:
+            lines |= dict.fromkeys(experiment.remarks)
+            lines |= dict.fromkeys(experiment.describe_searches())
+        if experiments:
             lines |= dict.fromkeys(self.remarks)
         return list(lines)
 
@@ -176,10 +176,12 @@ class Plan:
     def inputs(self) -> list[InputCensus]:
         """What the runs to do read of each of their inputs, and what else lies in it."""
         censuses: list[InputCensus] = []
+        for experiment in self._list_distinct_experiments():
+            censuses += experiment.census
+
         # many runs have the same encoder and suites
         censuses_of_tests: dict[tuple[object, tuple[str, ...]], list[InputCensus]] = {}
         for run in self.todo:
-            censuses += run.experiment.census
             encoder = run.experiment.named_encoder
             if (encoder, run.todo) not in censuses_of_tests:
                 of_tests = make_task_censuses(self.inventory, run.todo, encoder)
@@ -188,6 +190,13 @@ class Plan:
         for of_tests in censuses_of_tests.values():
             censuses += of_tests
         return merge_censuses(censuses)
+
+    def _list_distinct_experiments(self) -> list[Experiment]:
+        """The first run to do of each variant, setting and encoder: the others read the same."""
+        experiments: dict[str, Experiment] = {}
+        for run in self.todo:
+            experiments.setdefault(run.experiment.key_without_seed, run.experiment)
+        return list(experiments.values())
 
     @property
     def errors(self) -> list[str]:
@@ -330,6 +339,7 @@ def _complete_runs(
     `skipped`, and one that is wrong to `refused`, by its name without the seed. Raises UserError.
     """
     complete: dict[str, Experiment] = {}
+    checked = set[str]()
     for run in runs:
         run_without_seed = str(run.spec).rpartition("/")[0]
         if run_without_seed in refused:
@@ -340,9 +350,12 @@ def _complete_runs(
             # computed now, so that their errors are those of the plan
             _ = experiment.fingerprint
             for trained in (*experiment.teachers, experiment):
-                trained.check_mixing()
-                trained.check_neighbours()
-                _ = trained.census
+                # further seeds read the same
+                if trained.key_without_seed not in checked:
+                    trained.check_mixing()
+                    trained.check_neighbours()
+                    _ = trained.census
+                    checked.add(trained.key_without_seed)
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
             # in a grid that was asked for, only a setting that does not fit is skipped
             if request.strict and not isinstance(error, UnfitSettingError):

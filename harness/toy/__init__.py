@@ -7,10 +7,12 @@ processor would change the fingerprints of experiments; `python tools/pretrain_t
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 
+@cache
 def student_folder() -> Path:
     """The folder of the student, a two-layer BERT pretrained on the sentences of the world, with
     its tokenizer.
@@ -18,6 +20,7 @@ def student_folder() -> Path:
     return Path(str(files(__name__) / "student"))
 
 
+@cache
 def clip_folder() -> Path:
     """The folder of the image teacher, a small CLIP trained on pairs of the world, in open_clip's
     format.

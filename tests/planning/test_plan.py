@@ -12,17 +12,19 @@ import pytest
 from builders import result
 
 import harness
+from harness import grid
 from harness.cli.run import list_unequal_seeds
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.grid import make_grid
+from harness.grid import Overrides, Resolved, make_grid, resolve
+from harness.planning.experiments import Experiment
 from harness.planning.plan import MOST_LISTED, Plan, make_plan
 from harness.planning.request import Request
-from harness.profiles import Training, load_profile
+from harness.profiles import Profile, Training, load_profile
 from harness.profiles.schema import Corpus
 from harness.registry import get
 from harness.sources import Missing
-from harness.spec import Variant, parse_setting
+from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Store
 
 
@@ -48,6 +50,33 @@ def test_a_long_plan_is_shown_in_part(tmp_path: Path) -> None:
     shown = repr(plan(tmp_path, seeds=tuple(range(MOST_LISTED + 3)))).splitlines()
     assert (len(shown), shown[-1]) == (MOST_LISTED + 2, "and 3 more")
     assert "more" not in repr(plan(tmp_path, seeds=tuple(range(MOST_LISTED))))
+
+
+def test_seeds_share_what_is_decided_and_read_and_keep_their_fingerprints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided = list[RunSpec]()
+    read = list[str]()
+
+    def resolve_and_note(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
+        decided.append(spec)
+        return resolve(profile, spec, overrides)
+
+    def count_and_note(experiment: Experiment) -> None:
+        read.append(experiment.key_without_seed)
+
+    monkeypatch.setattr(grid, "resolve", resolve_and_note)
+    monkeypatch.setattr(Experiment, "check_mixing", count_and_note)
+    methods = [Variant("simcse"), Variant("mcse")]
+    many_seeds = plan(tmp_path, methods=methods, seeds=(0, 1, 2))
+    assert len(decided) == 2
+    assert read == ["simcse/toy/toy-bert", "mcse/toy/toy-bert"]
+    assert len(many_seeds.inputs) == len(plan(tmp_path, methods=methods).inputs)
+
+    for run in many_seeds.runs:
+        spec = run.resolved.spec
+        (alone,) = plan(tmp_path, methods=[spec.variant], seeds=(spec.seed,)).runs
+        assert (run.key, run.fingerprint) == (alone.key, alone.fingerprint)
 
 
 def test_a_grid_that_would_leave_unequal_seeds_names_those_that_make_them_equal(
