@@ -1,6 +1,6 @@
 """What a card can do, in five minutes: training steps of SimCSE with BERT-base in each precision,
-with compiled layers and beside other processes, and the checks of `harness doctor`. Prints a table
-and writes a JSON file.
+with compiled layers and beside other processes, the encoder's passes replayed as a CUDA graph, and
+the checks of `harness doctor`. Prints a table and writes a JSON file.
 
 Tokens are random, in rows as long as sentences of Wikipedia. On the CPU a small encoder stands in,
 to try the program.
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,9 +28,12 @@ import torch
 from transformers import BertConfig, BertModel
 
 from harness.corpora.tokens import TokenFile, Tokens
-from harness.encoders.precision import set_float32_products
+from harness.encoders.packed import run_to_first_tokens
+from harness.encoders.precision import autocast, set_float32_products
+from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.encoders.trial import TrialFindings
+from harness.errors import first_line
 from harness.method import Dimensions, method_named
 from harness.processors import start_with_safe_path
 from harness.profiles import Training
@@ -68,15 +71,17 @@ class Load:
     steps: int
     compile: bool
 
-    def trainer(self, folder: Path) -> Trainer:
-        """A trainer of SimCSE on random tokens."""
+    def student(self) -> Student:
         config = BertConfig(**SMALL if self.device == "cpu" else {})
         encoder = BertModel(config, add_pooling_layer=False)
         findings = TrialFindings(rows="packed", direct=True)
-        student = Student(encoder, SimpleNamespace(pad_token_id=0), found=findings).to(self.device)
+        return Student(encoder, SimpleNamespace(pad_token_id=0), found=findings).to(self.device)
 
+    def trainer(self, folder: Path) -> Trainer:
+        """A trainer of SimCSE on random tokens."""
+        student = self.student()
         rng = np.random.default_rng(0)
-        lengths = rng.integers(*LENGTHS, 64 * self.rows)
+        lengths = _draw_lengths(rng, 64 * self.rows)
         ids = rng.integers(1000, 30_000, lengths.sum()).astype(np.uint16)
         ends = np.cumsum([0, *lengths], dtype=np.int64)
         data = TrainingData({"sentences": Tokens([TokenFile(ids, ends)], 0)})
@@ -99,6 +104,11 @@ class Load:
         trainer.student.train()
         trainer.method.train()
         return trainer
+
+
+def _draw_lengths(rng: np.random.Generator, rows: int) -> np.ndarray:
+    """The numbers of tokens of rows."""
+    return rng.integers(*LENGTHS, rows)
 
 
 class StepTime(NamedTuple):
@@ -166,6 +176,71 @@ def _time_steps(load: Load, barrier: Barrier) -> StepTime:
 
     memory = torch.cuda.max_memory_allocated() / 2**30 if on_card else 0.0
     return StepTime(seconds, host, first, memory)
+
+
+class PassTime(NamedTuple):
+    """Seconds of the encoder's forward and backward pass over one batch: called, and replayed as a
+    CUDA graph.
+    """
+
+    called: float
+    replayed: float
+
+
+def time_replay(load: Load) -> PassTime:
+    """Time the passes in a process of their own, since a capture that fails leaves its card
+    unusable.
+
+    The batch is always the same, so that the ratio is the most that a graph of each size of batch
+    could gain. Raises RuntimeError for passes that cannot be captured.
+    """
+    with start_with_safe_path(), get_context("forkserver").Pool(1) as pool:
+        return pool.apply(_time_passes, [load])
+
+
+def _time_passes(load: Load) -> PassTime:
+    run_passes = make_passes(load, load.student())
+    run_passes()
+    called = _time_calls(run_passes, load.steps)
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run_passes()
+    return PassTime(called, _time_calls(graph.replay, load.steps))
+
+
+def make_passes(load: Load, student: Student) -> Callable[[], None]:
+    """The encoder's forward and backward pass over two views of one batch of random tokens."""
+    student.train()
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(1000, 30_000, length).tolist() for length in _draw_lengths(rng, load.rows)]
+    packed = TokenRows.from_lists(rows, 0).packed.to(torch.device(load.device)).repeat(2)
+    assert student.packing is not None
+    with autocast(load.precision, load.device):
+        packing = student.packing.select_attention(student.model)
+    assert packing is not None
+
+    def run_passes() -> None:
+        # new gradients each time, as in a step
+        student.zero_grad(set_to_none=True)
+        with autocast(load.precision, load.device):
+            vectors = run_to_first_tokens(student.model, packed, packing)
+            vectors.float().square().sum().backward()
+
+    return run_passes
+
+
+def _time_calls(call: Callable[[], None], count: int) -> float:
+    """Seconds of a call on the card."""
+    for _ in range(FIRST):
+        call()
+    torch.cuda.synchronize()
+
+    clock = time.perf_counter()
+    for _ in range(count):
+        call()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - clock) / count
 
 
 def list_loads(device: str, steps: int) -> list[tuple[Load, int]]:
@@ -272,6 +347,13 @@ def main(device: str | None, steps: int, seconds: float, doctor: bool, out: Path
         print(f"{len(loads) - len(measures)} measures left out: the time is over")
 
     gains = find_gains(measures)
+    if device == "cuda" and time.monotonic() < start + seconds - reserved:
+        try:
+            times = time_replay(Load(device, "bf16", 64, steps, compile=False))
+            gains["passes in bf16 as a CUDA graph"] = times.called / times.replayed
+        except RuntimeError as error:
+            print(f"no CUDA graph: {first_line(error)}")
+
     for name, gain in gains.items():
         print(f"{name}: {gain:.2f} times as fast")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 import pytest
+import torch
 from click.testing import CliRunner
 from scripts import script
 
@@ -155,7 +156,12 @@ def test_the_program_for_cards_measures_what_there_is_time_for(
             step_ms /= 2
         return [card.StepTime(step_ms / 1000, 0.004, 46.0, 3.5)] * processes
 
+    def time_replay(load: Any) -> Any:
+        assert (load.precision, load.compile) == ("bf16", False)
+        return card.PassTime(called=0.015, replayed=0.01)
+
     monkeypatch.setattr(card, "time_together", time_together)
+    monkeypatch.setattr(card, "time_replay", time_replay)
     monkeypatch.setattr(card, "check_device", lambda device, seconds: f"{device}: equal")
     file = tmp_path / "card.json"
     words = ["--device", "cuda", "--out", str(file)]
@@ -165,12 +171,29 @@ def test_the_program_for_cards_measures_what_there_is_time_for(
     assert page["doctor"] == "cuda: equal"
     assert page["gains"]["bf16 over tf32"] == pytest.approx(20 / 22)
     assert page["gains"]["compiled in bf16"] == pytest.approx(2)
+    assert page["gains"]["passes in bf16 as a CUDA graph"] == pytest.approx(1.5)
     measured = {(each["precision"], each["processes"]) for each in page["measures"]}
     assert {("tf32", 4), ("bf16", 4), ("fp16", 1)} <= measured
     assert page["left_out"] == 0
 
     CliRunner().invoke(card.main, [*words, "--seconds", "0"], catch_exceptions=False)
     assert json.loads(file.read_text("utf-8"))["left_out"] == len(page["measures"])
+
+
+def test_passes_of_the_program_for_cards_give_new_gradients() -> None:
+    """As one that a CUDA graph records, which has to be the whole of a batch's work."""
+    card = script(ROOT / "benchmarks" / "card.py")
+    load = card.Load("cpu", "bf16", 3, 1, compile=False)
+    student = load.student()
+    run_passes = card.make_passes(load, student)
+
+    gradients = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        run_passes()
+        gradients.append([weight.grad.clone() for weight in student.model.parameters()])
+    assert all(gradient.abs().sum() > 0 for gradient in gradients[0])
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
 
 
 def recipes() -> dict[str, str]:
