@@ -101,7 +101,7 @@ def _leaderboard_numbers(contents: Contents) -> Iterator[str]:
     board = LeaderboardSection("leaderboard", contents).boards[0]
     yield board.sentences[0].text
     for entries in board.methods:
-        gain, test = board.words(entries[0])
+        gain, test = board.words[entries[0].number]
         yield f"{entries[0].gain.name}: {entries[0].score}; {gain}; {test}"
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from builders import result, sts, tidy
 
-from harness.commands import DEFAULT_COMMANDS
 from harness.metrics import Column
 from harness.reporting.csvfiles import list_summary_fields
 from harness.reporting.results import Results
@@ -69,7 +68,7 @@ def test_all_appearances_of_a_comparison_have_its_p_verdict_and_words(seed: int)
     texts = {name: results.text("sts", name, tasks="Avg") for name in ("markdown", "latex", "csv")}
     rng = np.random.default_rng(seed)
     for forest in make_forests(table, AVG):
-        board = Board(forest, DEFAULT_COMMANDS, {})
+        board = Board(forest, [], {})
         entries = [entry for entry in board.entries if not entry.also]
         for _ in range(PAIRS // 2):
             first, second = rng.choice(len(entries), 2, replace=False)
@@ -96,7 +95,7 @@ def test_all_appearances_of_a_comparison_have_its_p_verdict_and_words(seed: int)
             if b.gain.row == forest.base and a.gain.row.is_trained and outcome.test:
                 _check_table(outcome, written, texts, forest.place)
                 if outcome.words != "not tested":
-                    assert board.words(a)[1] == outcome.words
+                    assert board.words[a.number][1] == outcome.words
         describe_lead(forest)
 
 

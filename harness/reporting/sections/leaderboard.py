@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
 from math import comb
 from typing import NamedTuple
 
-from harness.commands import Commands
 from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import Column, Score, Significance
@@ -84,8 +83,8 @@ def draw_costs(forest: Forest, key: str, budget: str, spent: Sequence[tuple[Gain
 LONGEST_SOURCE = 40
 #: what rows spent that a leaderboard shows at first; a reader chooses the rest
 SHOWN_BUDGET = (BUDGET["steps"], MINUTES)
-#: rows of a leaderboard that can be compared with each other, and pairs of rows in all leaderboards;
-#: their script says so of others
+#: rows of a leaderboard whose variants have gains over every baseline and that can be compared with
+#: each other, and pairs of rows in all leaderboards; their script says so of others
 MOST_COMPARED = 40
 MOST_PAIRS = 4_000
 
@@ -103,12 +102,13 @@ class BoardRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of
-    runs that have one; its first `compared` rows can be compared with each other.
+    """The leaderboard of a profile, setting, encoder and metric. `sentences` are its findings,
+    `pages` the stems of pages of runs that have one; its first `compared` rows can be compared with
+    each other.
     """
 
     forest: Forest
-    commands: Commands
+    sentences: Sequence[Sentence]
     pages: Mapping[int, str]
     compared: int = MOST_COMPARED
 
@@ -136,10 +136,6 @@ class Board:
     def metric(self) -> str:
         table = self.forest.table
         return f"{name_suite(table.suite)}, {table.title(self.forest.column)}"
-
-    @cached_property
-    def sentences(self) -> Sequence[Sentence]:
-        return make_headline(self.forest, self.commands)
 
     @cached_property
     def entries(self) -> Sequence[BoardRow]:
@@ -173,6 +169,13 @@ class Board:
         return [*columns]
 
     @cached_property
+    def words(self) -> Mapping[int, tuple[str, str]]:
+        """The gain of each row over the baseline, by its number, and what its test says."""
+        if not self.forest.base:
+            return {entry.number: (ABSENT, "") for entry in self.entries}
+        return {entry.number: describe_gain(self.forest, entry.gain) for entry in self.entries}
+
+    @cached_property
     def leaders(self) -> Sequence[Gain]:
         """The rows that stand for methods, best first."""
         return select_methods(self.forest)
@@ -193,6 +196,11 @@ class Board:
     def _is_own(self, entry: BoardRow) -> bool:
         """Whether a row stands for its method."""
         return entry.gain in self.leaders or entry.gain.kind == "untrained"
+
+    def _has_all_gains(self, entry: BoardRow) -> bool:
+        """Whether a row has gains over every baseline: in a long table, not all variants have."""
+        is_variant = entry.gain.row.is_trained and entry.gain not in self.leaders
+        return entry.number < MOST_COMPARED or not is_variant
 
     def rank(self, gain: Gain) -> str:
         """One more than the number of significantly better methods; ABSENT with too few seeds or
@@ -247,9 +255,12 @@ class Board:
                 plots[budget] = draw_costs(self.forest, self.key, budget, spent)
         return plots
 
-    @cached_property
+    @property
     def data(self) -> Mapping[str, object]:
-        """What the page's script shows on request: gains over other baselines, and pairs of rows."""
+        """What the page's script shows on request: gains over other baselines, and pairs of rows.
+
+        It is large, and made anew at each use, since one page has it.
+        """
         forest = self.forest
         variants = dict.fromkeys(leader.row.label.variant for leader in self.leaders)
         gains = {name_of(variant).text: self._list_gains(variant) for variant in variants}
@@ -284,27 +295,22 @@ class Board:
             "scores": scores,
         }
 
-    def words(self, entry: BoardRow) -> tuple[str, str]:
-        """The gain of a row over the baseline, and what its test says."""
-        return describe_gain(self.forest, entry.gain) if self.forest.base else (ABSENT, "")
-
     def _list_gains(self, variant: str) -> Sequence[Sequence[object] | None]:
         """Each row's gain over a variant, its interval and what its test says; None where it has no
-        score beside it.
+        score beside it, or is one of many variants.
         """
-        forest = self.forest
-        if variant != forest.block.base:
-            forest = compare_against(forest, variant)
-        by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
+        if variant == self.forest.block.base:
+            if not self.forest.base:
+                return [None] * len(self.entries)
+            return [_list_gain(entry.gain, self.words[entry.number]) for entry in self.entries]
 
+        rows = [entry.gain.row for entry in self.entries if self._has_all_gains(entry)]
+        forest = compare_against(self.forest, variant, rows)
+        by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         gains: list[Sequence[object] | None] = []
         for entry in self.entries:
             gain = by_label.get(entry.gain.row.label)
-            if gain is None:
-                gains.append(None)
-            else:
-                numbers = [round(number, 6) for number in (gain.size, gain.low, gain.high)]
-                gains.append([*numbers, *describe_gain(forest, gain)])
+            gains.append(_list_gain(gain, describe_gain(forest, gain)) if gain else None)
         return gains
 
     def _describe_pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
@@ -317,6 +323,12 @@ class Board:
             for name, value, interval, p in pair.rows():
                 tests.append([name, p or interval or value])
         return [pair.conclusion(), tests]
+
+
+def _list_gain(gain: Gain, words: tuple[str, str]) -> Sequence[object]:
+    """A gain and its interval as numbers, and its `words`, for the page's script."""
+    numbers = [round(number, 6) for number in (gain.size, gain.low, gain.high)]
+    return [*numbers, *words]
 
 
 def describe_gain(forest: Forest, gain: Gain) -> tuple[str, str]:
@@ -379,7 +391,10 @@ class LeaderboardSection(ReportSection):
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
         forests = sort_forests(contents)
         compared = count_compared_rows([len(forest.gains) for forest in forests])
-        return [Board(forest, contents.commands, pages, compared) for forest in forests]
+        return [
+            Board(forest, make_headline(forest, contents.commands), pages, compared)
+            for forest in forests
+        ]
 
     @property
     def choices(self) -> Sequence[Mapping[str, str]]:
@@ -404,4 +419,8 @@ class LeaderboardSection(ReportSection):
     def write(self, pages: Pages) -> None:
         """Write the file of each leaderboard but the first."""
         for board in self.boards[1:]:
-            pages.write_fragment("board.html", board.choice["file"], section=self, board=board)
+            # a copy, with which all that it computes is dropped
+            copied_board = replace(board)
+            pages.write_fragment(
+                "board.html", board.choice["file"], section=self, board=copied_board
+            )

@@ -252,9 +252,10 @@ _ALONE = {
 PartColumn = tuple[str, Column]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
-    """The runs that stand for a label in a suite: their seeds, and a cell for each column.
+    """The runs that stand for a label in a suite: their seeds, and a cell for each column. It is
+    equal to itself alone, and quickly found again.
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the
     present code, data and values. Rows of equal `batches` read the same ones with equal seeds; ''
@@ -441,7 +442,8 @@ def compare_in_any_metric(
     row: Row, other: Row, column: Column, metric: Metric, points: float | None = None
 ) -> Cell:
     """As `compare_rows`, with a test in a metric that is not judged as well."""
-    return compare_rows(row, other, column, replace(metric, judged=True), points)
+    judged_metric = metric if metric.judged else replace(metric, judged=True)
+    return compare_rows(row, other, column, judged_metric, points)
 
 
 def measure_difference(cell: Cell, other: Cell) -> float:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -131,6 +131,11 @@ class TableRows(dict[Label, Row]):
             if label.method in TEXT_ONLY.values() and options <= Training.model_fields.keys():
                 labels_by_place.setdefault(_name_place(label), []).append(label)
         return labels_by_place
+
+    @cached_property
+    def test_controls(self) -> Callable[[Row, Column, Metric], Sequence[Rival]]:
+        """The function below for these rows, which is asked of a row once for each comparison."""
+        return lru_cache(maxsize=1000)(partial(_test_controls, self))
 
     @cached_property
     def list_text_methods(self) -> Callable[[str], Sequence[str]]:
@@ -323,12 +328,9 @@ def find_rivals(
     best mean first.
     """
     rivals_by_run = dict[tuple[Label, int | None], Rival]()
-    for control in (*list_controls(row), *_find_otherwise_trained(row, rows)):
-        control_row = rows.get(control.label)
-        if control_row is None or control_row.label == row.label or control in shared:
-            continue
-        rival = _test_control(row, control, control_row, column, metric)
-        if rival is None:
+    for rival in rows.test_controls(row, column, metric):
+        control = rival.control
+        if control in shared:
             continue
 
         # one run may be a control for several reasons
@@ -344,6 +346,19 @@ def find_rivals(
         rivals_by_run.values(),
         key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean),
     )
+
+
+def _test_controls(rows: TableRows, row: Row, column: Column, metric: Metric) -> Sequence[Rival]:
+    """A row tested against each of its controls among `rows` that has a score."""
+    rivals = []
+    for control in (*list_controls(row), *_find_otherwise_trained(row, rows)):
+        control_row = rows.get(control.label)
+        if control_row is None or control_row.label == row.label:
+            continue
+        rival = _test_control(row, control, control_row, column, metric)
+        if rival is not None:
+            rivals.append(rival)
+    return rivals
 
 
 def _test_control(

@@ -7,7 +7,7 @@ The untrained encoder is shown with the variants trained from it, preferably wit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.commands import DEFAULT_COMMANDS, Commands
@@ -18,6 +18,7 @@ from harness.profiles import Training
 from harness.reporting.seeds.caveats import list_freshness_notes, list_weakness_notes
 from harness.reporting.seeds.cells import (
     Cell,
+    Label,
     Row,
     list_training_differences,
     measure_difference,
@@ -257,13 +258,22 @@ def select_methods(forest: Forest) -> list[Gain]:
     return sorted(gains.values(), key=lambda gain: -gain.size)
 
 
-def compare_against(forest: Forest, variant: str) -> Forest:
-    """The same rows against another variant, each by the conclusion on the two."""
-    return _make_forest(forest.table, forest.block, forest.column, variant)
+def compare_against(forest: Forest, variant: str, rows: Collection[Row]) -> Forest:
+    """Some of its rows against another variant, each by the conclusion on the two."""
+    labels = {row.label for row in rows}
+    return _make_forest(forest.table, forest.block, forest.column, variant, labels)
 
 
-def _make_forest(table: SummaryTable, block: Block, column: Column, variant: str = "") -> Forest:
-    """The rows of a block against a variant, by default its baseline."""
+def _make_forest(
+    table: SummaryTable,
+    block: Block,
+    column: Column,
+    variant: str = "",
+    labels: Collection[Label] | None = None,
+) -> Forest:
+    """The rows of a block, or only those of some labels, against a variant, by default the
+    baseline.
+    """
     variant = variant or block.base
     metric = table.metric(column)
     rows = [row for row in block.rows if column in row.cells]
@@ -272,6 +282,9 @@ def _make_forest(table: SummaryTable, block: Block, column: Column, variant: str
 
     gains = []
     for row in rows:
+        if labels is not None and row.label not in labels:
+            continue
+
         # rows of the baseline itself and of the untrained encoder are compared with the main
         # baseline
         compared_row = base

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from builders import error_tables, over_seeds, result, sts
 
-from harness.commands import DEFAULT_COMMANDS
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import Board, LeaderboardSection, count_compared_rows
 from harness.reporting.seeds.gains import make_forests
@@ -77,7 +77,21 @@ def test_gains_over_another_baseline_are_the_conclusions_on_the_two_rows() -> No
     assert gains["MCSE"][2][4] == f"worse, p < 0.0001 {family}"
     assert gains["SimCSE"][0][4] == f"better, p < 0.0001 {family}"
     assert gains["MCSE"][1][4].endswith(", tested alone")
-    assert gains["SimCSE"][0][4] == leaderboard.words(leaderboard.methods[0][0])[1]
+    assert gains["SimCSE"][0][4] == leaderboard.words[leaderboard.methods[0][0].number][1]
+
+
+def test_of_many_variants_only_the_first_have_gains_over_every_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harness.reporting.sections.leaderboard.MOST_COMPARED", 1)
+    runs = over_seeds("simcse", LOW) + over_seeds("mcse", MIDDLE)
+    runs += over_seeds("mcse[lambda=1]", [90.0, 91.0, 92.0]) + over_seeds("mcse[lambda=2]", HIGH)
+    (leaderboard,) = boards(runs)
+    gains = leaderboard.data["gains"]
+    names = [entry.gain.name.code for entry in leaderboard.entries]
+    assert names == ["mcse[lambda=1]", "mcse[lambda=2]", "mcse", "simcse"]
+    assert [gain is None for gain in gains["MCSE"]] == [False, True, False, False]
+    assert None not in gains["SimCSE"], "all rows have a gain over their baseline"
 
 
 def test_runs_with_other_values_have_their_own_baseline() -> None:
@@ -126,6 +140,6 @@ def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
 
 def test_lower_errors_are_ahead() -> None:
     (forest,) = make_forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
-    leaderboard = Board(forest, DEFAULT_COMMANDS, {})
+    leaderboard = Board(forest, [], {})
     assert [name for name, _ in ranks(leaderboard)] == ["mcse", "simcse", "dalr"]
-    assert leaderboard.words(leaderboard.methods[0][0])[1].startswith("better")
+    assert leaderboard.words[leaderboard.methods[0][0].number][1].startswith("better")
