@@ -6,10 +6,10 @@ gradients. Attention on padded tensors works on every device.
 
 On a CPU, dropout masks are drawn faster than by torch: each element takes 16 random bits of torch's
 generator. Since 65,536 p need not be an integer, the threshold of a mask is drawn from the integers
-below and above it, so that every element is dropped with probability exactly p. Attention with
-dropout is computed on a CPU a few heads at a time, so that their scores stay in the processor's
-cache. The backward pass recomputes scores that did not fit there at once: of these, the forward pass
-stores only which weights were dropped, one byte each.
+below and above it, so that every element is dropped with probability exactly p. Attention is
+computed on a CPU a few heads at a time, so that their scores stay in the processor's cache. The
+backward pass recomputes scores that did not fit there at once: of these, the forward pass stores
+only which weights were dropped, one byte each.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def compute_attention(
     """Compute attention, (X, Y, L, d) three times -> (X, Y, L, d); `is_token`, (Y, L), says which
     keys count, None for all.
     """
-    if dropout == 0 or query.device.type != "cpu" or torch.compiler.is_compiling():
+    if query.device.type != "cpu" or torch.compiler.is_compiling():
         mask = None if is_token is None else is_token.unsqueeze(1)
         return scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale
@@ -344,13 +344,13 @@ _BYTES = 2**20
 def compute_blocked_attention(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
-    """Attention with dropout of its weights, (X, L, d) three times -> (X, L, d).
+    """Attention with dropout of its weights, if any: (X, L, d) three times -> (X, L, d).
 
     `bias`, (Y, 1, L) where Y divides X, is added to the scores: item x gets row x mod Y. The
     gradient of `bias` is not computed. Weights are float32 at least, products are computed in the
     type of `query`.
     """
-    mask = draw_mask((*query.shape[:2], key.shape[1]), dropout)
+    mask = draw_mask((*query.shape[:2], key.shape[1]), dropout) if dropout else None
     attended: Tensor = _Blocked.apply(query, key, value, bias, mask, 1 / (1 - dropout), scale)
     return attended
 
@@ -363,16 +363,16 @@ class _Blocked(torch.autograd.Function):
         key: Tensor,
         value: Tensor,
         bias: Tensor | None,
-        mask: Tensor,
+        mask: Tensor | None,
         keep_scale: float,
         scale: float,
     ) -> Tensor:
-        parts = _split_items(mask)
+        parts = _split_items(query, key)
         attended = torch.empty_like(query)
         with torch.autocast("cpu", enabled=False):
             for part in parts:
                 weights = _compute_weights(query[part], key[part], bias, part, scale)
-                dropped = _apply_mask(weights, mask[part], keep_scale)
+                dropped = _apply_mask(weights, mask, part, keep_scale)
                 torch.bmm(dropped.to(value.dtype), value[part], out=attended[part])
 
         # weights of a single block are stored, those of more are computed again
@@ -389,18 +389,19 @@ class _Blocked(torch.autograd.Function):
         of_query = torch.empty_like(query)
         of_key = torch.empty_like(key)
         of_value = torch.empty_like(value)
-        parts = _split_items(mask)
+        parts = _split_items(query, key)
 
         with torch.autocast("cpu", enabled=False):
             for part in parts:
                 if len(parts) > 1:
                     weights = _compute_weights(query[part], key[part], bias, part, ctx.scale)
-                    dropped = _apply_mask(weights, mask[part], ctx.keep_scale)
+                    dropped = _apply_mask(weights, mask, part, ctx.keep_scale)
                 transposed = dropped.to(value.dtype).transpose(1, 2)
                 torch.bmm(transposed, outer[part], out=of_value[part])
 
                 of_dropped = torch.bmm(outer[part], value[part].transpose(1, 2))
-                of_weights = _apply_mask(of_dropped.to(weights.dtype), mask[part], ctx.keep_scale)
+                of_dropped = of_dropped.to(weights.dtype)
+                of_weights = _apply_mask(of_dropped, mask, part, ctx.keep_scale)
                 of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
 
                 of_scores = of_scores.to(query.dtype).mul_(ctx.scale)
@@ -409,10 +410,10 @@ class _Blocked(torch.autograd.Function):
         return of_query, of_key, of_value, None, None, None, None
 
 
-def _split_items(mask: Tensor) -> list[slice]:
+def _split_items(query: Tensor, key: Tensor) -> list[slice]:
     """Slices of the first dimension whose scores, (x, L, L), take up to _BYTES."""
-    items, queries, keys = mask.shape
-    count = max(1, _BYTES // (4 * queries * keys))
+    items = len(query)
+    count = max(1, _BYTES // (4 * query.shape[1] * key.shape[1]))
     return [slice(start, min(start + count, items)) for start in range(0, items, count)]
 
 
@@ -430,6 +431,8 @@ def _compute_weights(
     return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
-def _apply_mask(weights: Tensor, mask: Tensor, keep_scale: float) -> Tensor:
-    """Weights with 0 where the mask has 0, and the others multiplied."""
-    return (weights * mask).mul_(keep_scale)
+def _apply_mask(weights: Tensor, mask: Tensor | None, part: slice, keep_scale: float) -> Tensor:
+    """Weights of a part with 0 where the mask has 0, and the others multiplied."""
+    if mask is None:
+        return weights
+    return (weights * mask[part]).mul_(keep_scale)

@@ -254,12 +254,14 @@ def masked() -> Tensor:
     )
 
 
-def written_out(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+def written_out(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, chance: float = CHANCE
+) -> Tensor:
     """softmax(q k / scale + bias), dropped, times v, with all scores in memory."""
     scores = SCALE * query @ key.transpose(1, 2)
     if bias is not None:
         scores = scores + bias.repeat(SETS, 1, 1)
-    return apply_dropout(scores.softmax(-1), CHANCE) @ value
+    return apply_dropout(scores.softmax(-1), chance) @ value
 
 
 def with_gradients(given: list[Tensor], output: Tensor) -> list[Tensor]:
@@ -269,15 +271,16 @@ def with_gradients(given: list[Tensor], output: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("heads", [1, 5, 12, 100])
 @pytest.mark.parametrize("bias", [None, masked()], ids=["all tokens", "rows of different lengths"])
+@pytest.mark.parametrize("chance", [0, CHANCE])
 def test_values_and_gradients_are_those_of_the_formula(
-    heads: int, bias: Tensor | None, monkeypatch: pytest.MonkeyPatch
+    heads: int, bias: Tensor | None, chance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the number of heads at a time; the same random state drops the same weights."""
     monkeypatch.setattr(kernels, "_BYTES", 4 * LENGTH**2 * heads)
     given, results = drawn(), []
     for compute in (
-        lambda: compute_blocked_attention(*given, bias, CHANCE, SCALE),
-        lambda: written_out(*given, bias),
+        lambda: compute_blocked_attention(*given, bias, chance, SCALE),
+        lambda: written_out(*given, bias, chance),
     ):
         torch.manual_seed(1)
         results.append(with_gradients(given, compute()))
