@@ -5,6 +5,7 @@ interval of the mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from harness.formatting import fixed, interval_text, visible
 from harness.method.naming import title_of
@@ -87,14 +88,14 @@ def _draw_bound(question: Question) -> list[look.ChartSpec]:
 def _draw_text_columns(base: Row | None) -> list[look.ChartSpec]:
     """The layers of texts beside the rows; of differences only where there is a baseline."""
     columns = [
-        _make_text_column("narrow means", "mean", 0),
-        _make_text_column("wide scores", "mean ± deviation", 0),
+        _make_text_column("means", "narrow", "mean", 0),
+        _make_text_column("scores", "wide", "mean ± deviation", 0),
     ]
     if base is None:
-        return [*columns, _make_text_column("wide ranks", "rank", DIFFERENCE)]
+        return [*columns, _make_text_column("ranks", "wide", "rank", DIFFERENCE)]
 
-    differences = _make_text_column("wide differences", f"to {base.label.name}", DIFFERENCE)
-    return [*columns, differences, _make_text_column("wide ranks", "rank", RANK)]
+    differences = _make_text_column("differences", "wide", f"to {base.label.name}", DIFFERENCE)
+    return [*columns, differences, _make_text_column("ranks", "wide", "rank", RANK)]
 
 
 def _make_mean_row(question: Question, at: int, row: RankedRow) -> dict[str, object]:
@@ -159,13 +160,16 @@ def _make_name_axis() -> look.ChartSpec:
     }
 
 
-def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
-    """A column of texts at the right of the rows, as an axis without marks of its own."""
-    parameter = name.split()[1]
+def _make_text_column(
+    texts: str, widths: Literal["narrow", "wide"], title: str, offset: int
+) -> look.ChartSpec:
+    """A column of texts at the right of the rows, as an axis without marks of its own; `texts` is
+    their parameter, `widths` the figures that show it.
+    """
     axis = {
         "orient": "right",
         "offset": offset,
-        "labelExpr": f"{parameter}[datum.value]",
+        "labelExpr": f"{texts}[datum.value]",
         "labelColor": _choose(_IS_CONTROL_LABEL, look.SOFT, look.INK),
         "labelLimit": 0,
         **look.NO_LINES,
@@ -178,7 +182,8 @@ def _make_text_column(name: str, title: str, offset: int) -> look.ChartSpec:
         "titleY": -6,
     }
     encoding = {"y": _encode_rows(axis=axis), "x": look.encode_quantity("x")}
-    return {"name": name, **look.make_layer("tick", encoding, opacity=0)}
+    layer = look.make_layer("tick", encoding, opacity=0)
+    return {"name": f"{widths} {texts}", **layer}
 
 
 def _draw_standing_intervals(names: look.ChartSpec) -> look.ChartSpec:
