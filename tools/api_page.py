@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
-from schema_words import key_list
+from schema_words import format_keys
 
 import harness
 import harness.stats
@@ -45,6 +45,12 @@ print(model.encode(["a red circle", "a crimson disc"]).shape)
 They print nothing unless `progress=True`. A mistake that a user can correct raises `harness.UserError`, in one line.
 `help(NAME)` has all of a function or class, each argument too.
 """
+#: the functions of harness.stats, and the class that they take
+_STATISTICS = sorted(
+    name
+    for name, value in vars(harness.stats).items()
+    if inspect.isfunction(value) or name == "Summary"
+)
 #: heading -> a line below it, and the package of its objects with their names
 SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "Run": ("", harness, ("plan", "run", "execute")),
@@ -55,52 +61,44 @@ SECTIONS: dict[str, tuple[str, Any, Sequence[str]]] = {
         "[Your method](your-method.md) starts with a complete one.",
         method,
         (
-            *(
-                "Method",
-                "Hyperparameters",
-                "hyper",
-                "Dimensions",
-                "Feature",
-                "Neighbours",
-                "Encode",
-                "Packed",
-                "Vocabulary",
-                "SentenceBatch",
-            ),
-            *(
-                "PairBatch",
-                "PhraseRows",
-                "TripletBatch",
-                "MediaBatch",
-                "OwnSteps",
-                "Patches",
-                "by_batches",
-            ),
+            "Method",
+            "Hyperparameters",
+            "hyper",
+            "Dimensions",
+            "Feature",
+            "Neighbours",
+            "Encode",
+            "Packed",
+            "Vocabulary",
+            "SentenceBatch",
+            "PairBatch",
+            "PhraseRows",
+            "TripletBatch",
+            "MediaBatch",
+            "OwnSteps",
+            "Patches",
+            "by_batches",
         ),
     ),
     "Statistics": (
         "[Statistics](statistics.md) says which test answers which question. Deviations divide by n - 1, tests are "
         "two-sided, and no result is NaN.",
         harness.stats,
-        sorted(
-            name
-            for name, it in vars(harness.stats).items()
-            if f"{it}".startswith("<function") or name == "Summary"
-        ),
+        _STATISTICS,
     ),
 }
 #: objects of other modules -> the section in which they stand
 _MORE: dict[str, Sequence[Any]] = {
     "Read results": (Comparison,),
     "Write a method": (
-        *(
-            check_method,
-            heads.TanhHead,
-            heads.by_view,
-            contrastive.info_nce,
-            contrastive.info_nce_hard,
-        ),
-        *(contrastive.cosine_matrix, alignment.list_net, alignment.list_mle),
+        check_method,
+        heads.TanhHead,
+        heads.by_view,
+        contrastive.info_nce,
+        contrastive.info_nce_hard,
+        contrastive.cosine_matrix,
+        alignment.list_net,
+        alignment.list_mle,
     ),
 }
 #: members of classes that are on the page; of other classes, all public ones
@@ -109,8 +107,19 @@ _MEMBERS = {
     "SentenceModel": ("encode", "similarity"),
     "Comparison": ("values", "deciding", "warnings", "conclusion", "rows"),
     "Method": (
-        *("features", "own_steps", "mixing", "captions", "shared_space", "test_head", "prepare"),
-        *("change_rows", "scheduled", "after_step", "weights", "loss_terms", "media_terms"),
+        "features",
+        "own_steps",
+        "mixing",
+        "captions",
+        "shared_space",
+        "test_head",
+        "prepare",
+        "change_rows",
+        "scheduled",
+        "after_step",
+        "weights",
+        "loss_terms",
+        "media_terms",
     ),
 }
 #: classes whose objects a user is given
@@ -119,14 +128,38 @@ _GIVEN = ("Results", "Comparison", "SentenceModel", "Method", "Encode")
 _SAME_ARGUMENTS = {"run": ("plan", "execute")}
 #: objects that stand in one line: what must be given, and the first paragraph of their docstrings
 SHORTENED = (
-    *("results", "compare", "table", "figure", "report", "plan_model"),
-    *("to_fetch", "fetch", "overlaps", "UserError", "Packed", "Feature", "Vocabulary"),
+    "results",
+    "compare",
+    "table",
+    "figure",
+    "report",
+    "plan_model",
+    "to_fetch",
+    "fetch",
+    "overlaps",
+    "UserError",
+    "Packed",
+    "Feature",
+    "Vocabulary",
     "Neighbours",
-    *("Dimensions", "SentenceBatch", "PairBatch", "PhraseRows", "TripletBatch", "MediaBatch"),
+    "Dimensions",
+    "SentenceBatch",
+    "PairBatch",
+    "PhraseRows",
+    "TripletBatch",
+    "MediaBatch",
     "OwnSteps",
-    *("Patches", "by_batches", "check_method", "TanhHead", "by_view", "info_nce"),
-    *("info_nce_hard", "cosine_matrix", "list_net", "list_mle"),
-    *(name for name in vars(harness.stats) if name in SECTIONS["Statistics"][2]),
+    "Patches",
+    "by_batches",
+    "check_method",
+    "TanhHead",
+    "by_view",
+    "info_nce",
+    "info_nce_hard",
+    "cosine_matrix",
+    "list_net",
+    "list_mle",
+    *_STATISTICS,
 )
 #: object -> its example; the first group shares a folder of results
 EXAMPLES = {
@@ -186,169 +219,197 @@ True
 }
 
 
-def objects(title: str) -> list[Any]:
+def list_objects(title: str) -> list[Any]:
     """The functions and classes of a section."""
     _, package, names = SECTIONS[title]
     return [*(getattr(package, name) for name in names), *_MORE.get(title, ())]
 
 
-def page() -> str:
+def make_page() -> str:
     """The text of docs/api.md."""
     parts = [_HEAD]
     for title, (line, *_) in SECTIONS.items():
         parts.append(f"## {title}\n")
         if line:
             parts.append(f"{line}\n")
-        shortened = [what for what in objects(title) if what.__name__ in SHORTENED]
-        for what in objects(title):
-            if what not in shortened:
-                parts += _entry(what)
-        if shortened:
-            parts.append("\n".join(map(_line, shortened)) + "\n")
+
+        lines = []
+        for entry in list_objects(title):
+            if entry.__name__ in SHORTENED:
+                lines.append(_make_line(entry))
+            else:
+                parts += _make_entry(entry)
+
+        if lines:
+            parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def _entry(what: Any) -> Iterator[str]:
+def _make_entry(entry: Any) -> Iterator[str]:
     """The heading, signature, docstring, values, members and example of a function or class."""
-    yield f"### `{what.__name__}`\n"
-    if what.__name__ not in _GIVEN:
-        yield f"```text\n{_signature(what, _path(what))}\n```\n"
-    yield f"{_text(what)}\n"
-    if inspect.isclass(what):
-        if rows := [*_variables(what)]:
-            yield key_list(rows)
-        for name, member in _members(what):
-            shown = (
-                member.func if hasattr(member, "func") else getattr(member, "fget", None) or member
-            )
-            shown = getattr(shown, "__func__", shown)
-            is_value = member is not shown and not isinstance(member, classmethod | staticmethod)
-            text = textwrap.indent(_text(shown), "  ").removeprefix("  ")
-            yield f"{_code(name if is_value else _signature(shown, name, short=True))}\n: {text}\n"
-    if example := EXAMPLES.get(what.__name__, "").strip():
+    name = entry.__name__
+    yield f"### `{name}`\n"
+    if name not in _GIVEN:
+        yield f"```text\n{_format_signature(entry, _find_path(entry))}\n```\n"
+    yield f"{_format_docstring(entry)}\n"
+
+    if inspect.isclass(entry):
+        variables = list(_list_variables(entry))
+        if variables:
+            yield format_keys(variables)
+        for member_name, member in _list_members(entry):
+            yield _make_member(member_name, member)
+
+    example = EXAMPLES.get(name, "").strip()
+    if example:
         yield f"```pycon\n{example}\n```\n"
 
 
-def _line(what: Any) -> str:
+def _make_member(name: str, member: Any) -> str:
+    """The heading and docstring of a member of a class."""
+    heading = name
+    if hasattr(member, "func"):  # a cached property
+        function = member.func
+    elif isinstance(member, property):
+        function = member.fget
+    else:
+        function = getattr(member, "__func__", member)
+        heading = _format_signature(function, name, short=True)
+
+    text = textwrap.indent(_format_docstring(function), "  ").removeprefix("  ")
+    return f"{_format_code(heading)}\n: {text}\n"
+
+
+def _make_line(entry: Any) -> str:
     """A shortened entry: the arguments that must be given, and the docstring's first clause."""
-    paragraph = inspect.cleandoc(what.__doc__ or "").partition("\n\n")[0]
+    paragraph = inspect.cleandoc(entry.__doc__ or "").partition("\n\n")[0]
     clause = " ".join(paragraph.split()).partition("; ")[0].removesuffix(".")
-    return f"- {_code(_signature(what, what.__name__, short=True))}: {clause}."
+    signature = _format_signature(entry, entry.__name__, short=True)
+    return f"- {_format_code(signature)}: {clause}."
 
 
-def _code(text: str) -> str:
+def _format_code(text: str) -> str:
     return f"`{' '.join(text.split())}`"
 
 
-def _path(what: Any) -> str:
-    name = what.__name__
-    if getattr(harness, name, None) is what:
+def _find_path(entry: Any) -> str:
+    """The name by which a user imports an object."""
+    name = entry.__name__
+    if getattr(harness, name, None) is entry:
         return f"harness.{name}"
-    module = next(
-        (m for m in ("harness.method", "harness.stats") if what.__module__.startswith(m)),
-        what.__module__,
-    )
-    return f"{what.__module__ if 'conformance' in what.__module__ else module}.{name}"
+
+    module: str = entry.__module__
+    if "conformance" not in module:
+        # these two give all that their modules have
+        for package in ("harness.method", "harness.stats"):
+            if module.startswith(package):
+                return f"{package}.{name}"
+    return f"{module}.{name}"
 
 
-def _signature(what: Any, name: str, *, short: bool = False) -> str:
+def _format_signature(entry: Any, name: str, *, short: bool = False) -> str:
     """A signature, each argument on a line of its own where all are too long for one; a short one
     has only the names of what must be given.
     """
-    if what.__name__ in _SAME_ARGUMENTS:
+    if entry.__name__ in _SAME_ARGUMENTS:
         return f"{name}(profile: str = 'paper', *, ...) -> Results"
-    made = dataclasses.is_dataclass(what) or "__init__" in vars(what)
-    if inspect.isclass(what) and (issubclass(what, BaseException) or not made):
-        return name
-    found = inspect.signature(what)
-    taken = [
-        each
-        for each in found.parameters.values()
-        if each.annotation is not each.empty or each.name not in ("self", "cls")
-    ]
+
+    is_class = inspect.isclass(entry)
+    if is_class:
+        has_arguments = dataclasses.is_dataclass(entry) or "__init__" in vars(entry)
+        if issubclass(entry, BaseException) or not has_arguments:
+            return name
+
+    signature = inspect.signature(entry)
+    parameters = []
+    for parameter in signature.parameters.values():
+        is_self = parameter.annotation is parameter.empty and parameter.name in ("self", "cls")
+        if not is_self:
+            parameters.append(parameter)
     if short:
-        needed = [each.name for each in taken if each.default is each.empty]
-        return f"{name}({', '.join(needed)})"
-    arguments = [_argument(each) for each in taken]
-    kinds = [each.kind for each in taken]
+        required = [item.name for item in parameters if item.default is item.empty]
+        return f"{name}({', '.join(required)})"
+
+    arguments = [_format_argument(parameter) for parameter in parameters]
+    kinds = [parameter.kind for parameter in parameters]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
-    result = (
-        ""
-        if found.return_annotation is inspect.Signature.empty
-        else f" -> {_named(found.return_annotation)}"
-    )
-    result = "" if inspect.isclass(what) else result
+
+    result = ""
+    if not is_class and signature.return_annotation is not inspect.Signature.empty:
+        result = f" -> {_format_annotation(signature.return_annotation)}"
     line = f"{name}({', '.join(arguments)}){result}"
-    return (
-        line
-        if len(line) <= 100
-        else "\n".join([f"{name}(", *(f"    {each}," for each in arguments), f"){result}"])
-    )
+    if len(line) <= 100:
+        return line
+    return "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), f"){result}"])
 
 
-def _argument(each: inspect.Parameter) -> str:
-    text = (
-        f"{each.name}: {_named(each.annotation)}"
-        if each.annotation is not each.empty
-        else each.name
-    )
-    if each.default is each.empty:
+def _format_argument(parameter: inspect.Parameter) -> str:
+    text = parameter.name
+    if parameter.annotation is not parameter.empty:
+        text = f"{text}: {_format_annotation(parameter.annotation)}"
+    if parameter.default is parameter.empty:
         return text
-    default = (
-        "..."
-        if "factory" in repr(each.default) or "mappingproxy" in repr(each.default)
-        else repr(each.default)
-    )
+
+    default = repr(parameter.default)
+    if "factory" in default or "mappingproxy" in default:
+        default = "..."
     return f"{text} = {default}"
 
 
-def _named(annotation: Any) -> str:
+def _format_annotation(annotation: Any) -> str:
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
-def _text(what: Any) -> str:
+def _format_docstring(entry: Any) -> str:
     """A docstring without the meaning of each argument, with its example in a block."""
-    text = re.sub(
-        r"^- `.*\n?", "", inspect.cleandoc(what.__doc__ or ""), flags=re.MULTILINE
-    ).strip()
-    if others := _SAME_ARGUMENTS.get(what.__name__):
-        same = " and ".join(f"[`{other}`](#{other})" for other in others)
-        text = f"{text}\n\nIts arguments are those of {same}."
+    docstring = inspect.cleandoc(entry.__doc__ or "")
+    text = re.sub(r"^- `.*\n?", "", docstring, flags=re.MULTILINE).strip()
+
+    functions = _SAME_ARGUMENTS.get(entry.__name__)
+    if functions:
+        links = " and ".join(f"[`{name}`](#{name})" for name in functions)
+        text = f"{text}\n\nIts arguments are those of {links}."
+
     return re.sub(
         r"(^>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", text, flags=re.MULTILINE | re.DOTALL
     )
 
 
-def _variables(what: type) -> Iterator[tuple[str, str]]:
+def _list_variables(entry: type) -> Iterator[tuple[str, str]]:
     """The values of a class that its source explains."""
-    for comment, name in re.findall(
+    explained = re.findall(
         r"((?: {4}#: .*\n| {6,}#.*\n)+)^    (\w+): ClassVar\[.*\](?: =.*)?$",
-        inspect.getsource(what),
+        inspect.getsource(entry),
         re.MULTILINE,
-    ):
+    )
+    for comment, name in explained:
         lines = [re.sub(r"^\s*#:? ?", "", line) for line in comment.splitlines()]
         yield name, " ".join(lines).strip()
 
 
-def _members(what: type) -> Iterator[tuple[str, Any]]:
-    wanted = _MEMBERS.get(what.__name__)
-    for name, member in vars(what).items():
-        function = (
-            inspect.isroutine(member) or isinstance(member, property) or hasattr(member, "func")
-        )
-        public = (
-            not name.startswith("_") or (name == "__call__" and what.__name__ == "Encode")
-        ) and function
-        documented = public and member.__doc__
-        if (name in wanted) if wanted else documented and name not in ("count", "index"):
+def _list_members(entry: type) -> Iterator[tuple[str, Any]]:
+    """The members of a class that are on the page."""
+    names = _MEMBERS.get(entry.__name__)
+    for name, member in vars(entry).items():
+        is_shown = name in names if names else _is_documented(entry, name, member)
+        if is_shown:
             yield name, member
+
+
+def _is_documented(entry: type, name: str, member: Any) -> bool:
+    """Whether a member is a public function or property with a docstring of its class's own."""
+    if name in ("count", "index") or not member.__doc__:
+        return False
+    is_public = not name.startswith("_") or (entry.__name__, name) == ("Encode", "__call__")
+    is_property = isinstance(member, property) or hasattr(member, "func")
+    return is_public and (inspect.isroutine(member) or is_property)
 
 
 @click.command(help=__doc__)
 def main() -> None:
     """Print the page."""
-    click.echo(page(), nl=False)
+    click.echo(make_page(), nl=False)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ docs/profiles.md`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args, get_origin
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple, get_args, get_origin
 
 import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from schema_words import default_in_words, key_list, models_in, type_in_words
+from schema_words import describe_default, describe_type, find_models, format_keys
 
 from harness import registry
 from harness.profiles import Profile
@@ -91,97 +91,123 @@ _MEANINGS = {
 }
 
 
-def page() -> str:
+def make_page() -> str:
     """The text of docs/profiles.md."""
-    sections = [_HEAD, _section("The file", Profile)]
-    for name, field in Profile.model_fields.items():
-        models = models_in(field.annotation)
+    sections = [_HEAD, _make_section("The file", Profile)]
+    for table, field in Profile.model_fields.items():
+        models = find_models(field.annotation)
         for model in models:
-            kind = get_args(model.model_fields["kind"].annotation)[0] if len(models) > 1 else ""
-            sections.append(_section(_title(name, field.annotation, kind), model))
-            if name == "corpora":
+            kind = ""
+            if len(models) > 1:
+                kind = get_args(model.model_fields["kind"].annotation)[0]
+            sections.append(_make_section(_format_title(table, field.annotation, kind), model))
+
+            if table == "corpora":
                 sections.append(_OF_CORPORA.lstrip())
-            sections += [_section(f"`[[{name}.NAME.{key}]]`", one) for key, one in _inside(model)]
-        sections += [_registered(name, *kinds) for kinds in _KINDS.get(name, ())]
+            for key, inner in _list_inner_tables(model):
+                sections.append(_make_section(f"`[[{table}.NAME.{key}]]`", inner))
+
+        if table in _REGISTERED:
+            sections.append(_make_option_sections(table, _REGISTERED[table]))
     return "\n".join(sections)
 
 
-def _type(annotation: Any, field: FieldInfo | None = None) -> str:
+def _describe_type(annotation: Any, field: FieldInfo | None = None) -> str:
     """A type in words; empty for text."""
-    words = type_in_words(annotation, field)
+    words = describe_type(annotation, field)
     return "" if words == "text" else words
 
 
-def _title(name: str, annotation: Any, kind: str) -> str:
-    if get_origin(annotation) is dict:
-        return f"`[{name}.NAME]`" + (f", kind `{kind}`" if kind else "")
-    return f"`[[{name}]]`" if get_origin(annotation) is tuple else f"`[{name}]`"
+def _format_title(table: str, annotation: Any, kind: str) -> str:
+    origin = get_origin(annotation)
+    if origin is tuple:
+        return f"`[[{table}]]`"
+    if origin is not dict:
+        return f"`[{table}]`"
+    title = f"`[{table}.NAME]`"
+    return f"{title}, kind `{kind}`" if kind else title
 
 
-def _section(title: str, model: type[BaseModel]) -> str:
-    about = (
-        inspect.cleandoc(model.__doc__ or "")
-        if model is not Profile
-        else "All tables, and the keys above them."
-    )
-    inherited = ModelTable.model_fields if model is not ModelTable else {}
-    rows = [
-        (
-            key,
-            _type(field.annotation, field),
-            default_in_words(field),
-            field.description or "",
-        )
-        for key, field in model.model_fields.items()
-        if (key not in ("name", "origin") or model is not Profile)
-        and not (issubclass(model, ModelTable) and key in inherited)
-    ]
-    if model is ModelTable and title != _title("encoders", dict[str, ModelTable], ""):
-        return f"## {title}\n\n{about} Its keys are those of `[encoders.NAME]`.\n"
-    if issubclass(model, ModelTable) and inherited:
+def _make_section(title: str, model: type[BaseModel]) -> str:
+    if model is Profile:
+        rows = _list_keys(model, but=("name", "origin"))
+        return f"## {title}\n\nAll tables, and the keys above them.\n\n{format_keys(rows)}"
+
+    about = inspect.cleandoc(model.__doc__ or "")
+    if model is ModelTable:
+        # the one model of two tables: its keys stand in the first
+        if title != _format_title("encoders", dict[str, ModelTable], ""):
+            return f"## {title}\n\n{about} Its keys are those of `[encoders.NAME]`.\n"
+        return f"## {title}\n\n{about}\n\n{format_keys(_list_keys(model))}"
+
+    if issubclass(model, ModelTable):
         about += "\n\nThe keys of `[encoders.NAME]`, and:"
-    return f"## {title}\n\n{about}\n\n{key_list(rows)}"
+        rows = _list_keys(model, but=ModelTable.model_fields)
+    else:
+        rows = _list_keys(model)
+    return f"## {title}\n\n{about}\n\n{format_keys(rows)}"
+
+
+def _list_keys(model: type[BaseModel], but: Collection[str] = ()) -> list[Sequence[str]]:
+    """The key, type, default and meaning of each field, but of some."""
+    rows: list[Sequence[str]] = []
+    for key, field in model.model_fields.items():
+        if key in but:
+            continue
+        meaning = field.description or ""
+        rows.append(
+            (key, _describe_type(field.annotation, field), describe_default(field), meaning)
+        )
+    return rows
 
 
 #: options of all kinds that read files
 _OF_FILES = ("how", "ignore")
-#: table of a profile -> (registry kind, how its section is called, arguments that are no options)
-_KINDS: Mapping[str, Sequence[tuple[str, str, str]]] = {
-    "corpora": (("corpus", "kind", "kind"),),
-    "suites": (("suite", "suite", "tasks"),),
+
+
+class Registered(NamedTuple):
+    """What is registered for a table of a profile."""
+
+    #: of the registry
+    kind: str
+    #: how a section calls one
+    word: str
+    #: the argument that is no option
+    beside: str
+
+
+#: by the table of a profile
+_REGISTERED = {
+    "corpora": Registered("corpus", "kind", beside="kind"),
+    "suites": Registered("suite", "suite", beside="tasks"),
 }
 
 
-def _registered(table: str, kind: str, word: str, beside: str) -> str:
+def _make_option_sections(table: str, registered: Registered) -> str:
     """The options of the kinds that this project registers."""
     sections = []
     without_keys = []
     of_the_toy_world = []
-    for name in registry.list_registered(kind):
-        if registry.find_target(kind, name).partition(".")[0] not in registry.OWN:
+    for name in registry.list_registered(registered.kind):
+        package = registry.find_target(registered.kind, name).partition(".")[0]
+        if package not in registry.OWN:
             continue
-        found = registry.get(kind, name)
-        rows = [
-            (
-                option.name,
-                _type(option.annotation),
-                default_in_words(option),
-                _meaning(name, option.name),
-            )
-            for option in inspect.signature(found, eval_str=True).parameters.values()
-            if option.name not in (beside, *_OF_FILES)
-        ]
-        if not rows:
+
+        build = registry.get(registered.kind, name)
+        rows = _list_options(build, name, registered.beside)
+        keys = {key for key, *_ in rows}
+        if not keys:
             without_keys.append(f"`{name}`")
             continue
-        if {key for key, *_ in rows} == {"seed", "size"}:
+        if keys == {"seed", "size"}:
             of_the_toy_world.append(f"`{name}`")
             continue
-        text = inspect.cleandoc(found.__doc__ or "").partition("\n\n")[0]
-        sections.append(
-            f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n"
-        )
-        sections.append(key_list(rows))
+
+        about = inspect.cleandoc(build.__doc__ or "").partition("\n\n")[0]
+        place = "NAME" if registered.word == "kind" else name
+        sections.append(f"### `[{table}.{place}]`, {registered.word} `{name}`\n\n{about}\n")
+        sections.append(format_keys(rows))
+
     if of_the_toy_world:
         sections.append(f"With `seed` and `size` alone: {', '.join(of_the_toy_world)}.\n")
     if without_keys:
@@ -189,20 +215,33 @@ def _registered(table: str, kind: str, word: str, beside: str) -> str:
     return "\n".join(sections)
 
 
-def _meaning(kind: str, option: str) -> str:
+def _list_options(build: Callable[..., Any], name: str, beside: str) -> list[Sequence[str]]:
+    """The name, type, default and meaning of each option of a kind."""
+    rows: list[Sequence[str]] = []
+    for option in inspect.signature(build, eval_str=True).parameters.values():
+        if option.name in (beside, *_OF_FILES):
+            continue
+        meaning = _find_meaning(name, option.name)
+        kind = _describe_type(option.annotation)
+        rows.append((option.name, kind, describe_default(option), meaning))
+    return rows
+
+
+def _find_meaning(kind: str, option: str) -> str:
     return _MEANINGS.get(f"{kind}.{option}") or _MEANINGS[option]
 
 
-def _inside(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+def _list_inner_tables(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
     """The tables in a table."""
     for name, field in model.model_fields.items():
-        yield from ((name, one) for one in models_in(field.annotation))
+        for inner in find_models(field.annotation):
+            yield name, inner
 
 
 @click.command(help=__doc__)
 def main() -> None:
     """Print the page."""
-    click.echo(page(), nl=False)
+    click.echo(make_page(), nl=False)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import click
 from pydantic import BaseModel
-from schema_words import key_list
+from schema_words import format_keys
 
 from harness.census import InputCensus
 from harness.spec import RunSpec
@@ -110,64 +110,68 @@ _MEANINGS = {
 }
 
 
-def page() -> str:
+def make_page() -> str:
     """The text of docs/results.md."""
-    frame = key_list(list(FRAME_COLUMNS.items()))
+    frame = format_keys(list(FRAME_COLUMNS.items()))
     sections = [
         _HEAD,
-        *_sections(),
+        *_make_sections(),
         f"## The frame\n\nColumns of `harness.results(FOLDER).frame`:\n\n{frame}",
     ]
     return "\n".join(sections)
 
 
-def _sections() -> list[str]:
-    found = []
-    done = set[type[Any]]()
+def _make_sections() -> list[str]:
+    sections = []
+    described = set[type[Any]]()
     for record, title in _RECORDS.items():
-        found.append(f"## {title}\n\n{_keys(record)}")
-        for key, annotation in _fields(record).items():
-            inner = [
-                one
-                for one in _records_in(annotation)
-                if one not in (*_RECORDS, *_LEFT_OUT) and one not in done
-            ]
-            done.update(inner)
-            found += [f"### `{key}`\n\n{_keys(one)}" for one in inner]
-    return found
+        sections.append(f"## {title}\n\n{_format_record(record)}")
+        for key, annotation in _find_fields(record).items():
+            for inner in _find_records(annotation):
+                if inner in (*_RECORDS, *_LEFT_OUT) or inner in described:
+                    continue
+                described.add(inner)
+                sections.append(f"### `{key}`\n\n{_format_record(inner)}")
+    return sections
 
 
-def _keys(record: type[Any]) -> str:
-    return key_list([(key, _meaning(record, key)) for key in _fields(record)])
+def _format_record(record: type[Any]) -> str:
+    return format_keys([(key, _find_meaning(record, key)) for key in _find_fields(record)])
 
 
-def _fields(record: type[Any]) -> dict[str, Any]:
+def _find_fields(record: type[Any]) -> dict[str, Any]:
     """The keys of a record in their order, and their types."""
     hints = get_type_hints(record)
-    names = (
-        record.model_fields
-        if issubclass(record, BaseModel)
-        else [one.name for one in dataclasses.fields(record)]
-    )
+    if issubclass(record, BaseModel):
+        names = list(record.model_fields)
+    else:
+        names = [field.name for field in dataclasses.fields(record)]
     return {name: hints[name] for name in names}
 
 
-def _meaning(record: type[Any], key: str) -> str:
+def _find_meaning(record: type[Any], key: str) -> str:
     return _MEANINGS.get(f"{record.__name__}.{key}") or _MEANINGS[key]
 
 
-def _records_in(annotation: Any) -> list[type[Any]]:
-    if inspect.isclass(annotation) and (
-        issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
-    ):
+def _find_records(annotation: Any) -> list[type[Any]]:
+    """The records in a type."""
+    if dataclasses.is_dataclass(annotation) or _is_model(annotation):
         return [annotation]
-    return [record for part in get_args(annotation) for record in _records_in(part)]
+
+    records = []
+    for argument in get_args(annotation):
+        records += _find_records(argument)
+    return records
+
+
+def _is_model(annotation: Any) -> bool:
+    return inspect.isclass(annotation) and issubclass(annotation, BaseModel)
 
 
 @click.command(help=__doc__)
 def main() -> None:
     """Print the page."""
-    click.echo(page(), nl=False)
+    click.echo(make_page(), nl=False)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,19 @@ _PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 _BOUNDS = {"ge": "at least", "gt": "above"}
 
 
-def key_list(rows: Sequence[Sequence[str]]) -> str:
+def format_keys(rows: Sequence[Sequence[str]]) -> str:
     """A Markdown list of rows: a key, what stands in brackets (its type and default), its meaning."""
     lines = []
     for key, *details, meaning in rows:
         brackets = ", ".join(filter(None, details))
-        lines.append(f"- `{key}` ({brackets}): {meaning}" if brackets else f"- `{key}`: {meaning}")
+        if brackets:
+            lines.append(f"- `{key}` ({brackets}): {meaning}")
+        else:
+            lines.append(f"- `{key}`: {meaning}")
     return "\n".join(lines) + "\n"
 
 
-def default_in_words(field: FieldInfo | inspect.Parameter) -> str:
+def describe_default(field: FieldInfo | inspect.Parameter) -> str:
     """A default as code, 'required' where there is none, and nothing for an empty one."""
     value = field.default
     if value in (PydanticUndefined, inspect.Parameter.empty):
@@ -37,39 +40,50 @@ def default_in_words(field: FieldInfo | inspect.Parameter) -> str:
     return f"default `{json.dumps(value)}`"
 
 
-def type_in_words(annotation: Any, field: FieldInfo | None = None) -> str:
+def describe_type(annotation: Any, field: FieldInfo | None = None) -> str:
     """A type in words, with the bounds of a number."""
     origin = get_origin(annotation)
     arguments = get_args(annotation)
     if origin is Annotated:
-        return type_in_words(arguments[0])
+        return describe_type(arguments[0])
+
     if origin in (Union, types.UnionType):
-        return " or ".join(
-            dict.fromkeys(type_in_words(one) for one in arguments if one is not type(None))
-        )
+        words = [describe_type(argument) for argument in arguments if argument is not type(None)]
+        return " or ".join(dict.fromkeys(words))
+
     if origin is Literal:
-        return ", ".join(f"`{json.dumps(one)}`" for one in arguments)
+        return ", ".join(f"`{json.dumps(argument)}`" for argument in arguments)
+
     if origin is dict or origin is Mapping:
-        return "tables by name" if models_in(annotation) else "table"
+        return "tables by name" if find_models(annotation) else "table"
+
     if origin in (list, tuple, Sequence):
-        inner = [one for one in arguments if one is not Ellipsis]
-        word = type_in_words(inner[0])
+        items = [argument for argument in arguments if argument is not Ellipsis]
+        word = describe_type(items[0])
         plural = "tables" if word == "table" else f"{word}s"
-        return f"two {plural}" if len(inner) == 2 else plural
+        return f"two {plural}" if len(items) == 2 else plural
+
     if annotation in _PLAIN:
-        return ", ".join([_PLAIN[annotation], *_bounds(field)])
+        return ", ".join([_PLAIN[annotation], *_list_bounds(field)])
     return "table"
 
 
-def _bounds(field: FieldInfo | None) -> Iterator[str]:
-    for one in field.metadata if field else ():
+def _list_bounds(field: FieldInfo | None) -> Iterator[str]:
+    if field is None:
+        return
+    for constraint in field.metadata:
         for name, word in _BOUNDS.items():
-            if (bound := getattr(one, name, None)) is not None:
+            bound = getattr(constraint, name, None)
+            if bound is not None:
                 yield f"{word} {bound:,}"
 
 
-def models_in(annotation: Any) -> list[type[BaseModel]]:
+def find_models(annotation: Any) -> list[type[BaseModel]]:
     """The tables in a type."""
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in models_in(part)]
+
+    models = []
+    for argument in get_args(annotation):
+        models += find_models(argument)
+    return models

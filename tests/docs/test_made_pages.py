@@ -36,13 +36,13 @@ TABLES = [
 def test_a_page_is_that_of_the_code(written: ModuleType) -> None:
     """Write it anew with `python tools/NAME_page.py > docs/NAME.md`."""
     name = written.__name__.removesuffix("_page")
-    assert (ROOT / "docs" / f"{name}.md").read_text() == written.page()
+    assert (ROOT / "docs" / f"{name}.md").read_text() == written.make_page()
 
 
 def test_each_entry_of_the_page_of_the_api_has_an_example_that_is_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = [each for title in api_page.SECTIONS for each in api_page.objects(title)]
+    listed = [each for title in api_page.SECTIONS for each in api_page.list_objects(title)]
     assert {each.__name__ for each in listed} >= {*harness.__all__}
     assert [
         each
@@ -63,13 +63,13 @@ def test_each_entry_of_the_page_of_the_api_has_an_example_that_is_right(
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
 def test_every_key_has_a_meaning(table: type[BaseModel]) -> None:
     assert all(field.description for field in table.model_fields.values())
-    keys = re.findall(r"^- `(\w+)`(?: \(.+?\))?: .+$", profiles_page.page(), re.MULTILINE)
+    keys = re.findall(r"^- `(\w+)`(?: \(.+?\))?: .+$", profiles_page.make_page(), re.MULTILINE)
     assert {*table.model_fields} - {"name", "origin"} <= {*keys}
 
 
 @pytest.mark.parametrize("kind", ["corpus", "suite"])
 def test_options_of_every_kind_stand_below_it(kind: str) -> None:
-    page = profiles_page.page()
+    page = profiles_page.make_page()
     without_keys = "".join(re.findall(r"^Without further keys: (.*)$", page, re.MULTILINE))
     of_the_toy_world = "".join(
         re.findall(r"^With `seed` and `size` alone: .*$", page, re.MULTILINE)
@@ -89,11 +89,11 @@ def test_options_of_every_kind_stand_below_it(kind: str) -> None:
 
 
 def test_the_keys_of_a_stored_file_are_on_the_page() -> None:
-    section = results_page.page().partition("## The result file")[2].partition("\n## ")[0]
+    section = results_page.make_page().partition("## The result file")[2].partition("\n## ")[0]
     file = next((ROOT / "results" / "reference").rglob("seed-*.json"))
     for key in json.loads(file.read_text()).keys() - {"digest"}:
         assert f"\n- `{key}`: " in section
-    page = results_page.page()
+    page = results_page.make_page()
     assert [
         key for key in results_page._MEANINGS if f"- `{key.rpartition('.')[2]}`: " not in page
     ] == []
