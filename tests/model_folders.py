@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from encoders_page import small
+from encoders_page import save_small_model
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import models, normalizers, pre_tokenizers, processors
@@ -68,5 +68,5 @@ def write_tokenizer(folder: Path, tokenizer: FastTokenizer, name: str) -> Path:
 
 def other_digits(folder: Path) -> Path:
     """A small BERT whose tokenizer.json is not what BertTokenizer makes of its vocabulary."""
-    small("bert", folder)
+    save_small_model("bert", folder)
     return write_tokenizer(folder, word_pieces(), "BertTokenizer")

@@ -9,6 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import grounding_curves
+import grounding_kinds
 import grounding_numbers
 import grounding_read
 import grounding_words
@@ -90,19 +92,19 @@ def test_methods_of_the_field_have_a_block_of_their_own(monkeypatch: pytest.Monk
         for at, name in enumerate(names)
         for seed in range(3)
     ]
-    monkeypatch.setattr(reference_runs, "reference", lambda: runs)
-    lines = "\n".join(reference_numbers.field())
+    monkeypatch.setattr(reference_runs, "read_reference", lambda: runs)
+    lines = "\n".join(reference_numbers.show_field())
     for setting in ("toy", "wiki+flickr8k"):
         assert (
             f"- `{setting}`: better than SimCSE: `diffcse[generator=toy-bert]`, `esimcse`." in lines
         )
     assert lines.count("| `esimcse` | 3 | 21.00 ± 1.00\\* | +20.00 (") == 2
     assert "`mcse`" not in lines
-    assert "esimcse" not in "\n".join(reference_numbers.tiny())
+    assert "esimcse" not in "\n".join(reference_numbers.show_tiny())
 
 
 COSINE = ArrayName("STS12", "cosine")
-KINDS = [name for some in grounding_numbers.KINDS.values() for name in some]
+KINDS = [name for some in grounding_kinds.KINDS.values() for name in some]
 
 
 def grounded(gain: float) -> list[Result]:
@@ -202,7 +204,7 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     order: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reference_runs, "reference", lambda: grounded(gain))
+    monkeypatch.setattr(reference_runs, "read_reference", lambda: grounded(gain))
     texts = {name: "\n".join(make()) for name, make in grounding_numbers.BLOCKS.items()}
     for setting in ("flickr8k", "wiki+flickr8k"):
         assert f"- `{setting}`: {said} less SimCSE is " in texts["grounding-answers"]
@@ -222,7 +224,7 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
         "60",
         "6,000",
     ]
-    drawn = dict(grounding_numbers.figures())
+    drawn = dict(grounding_curves.draw_figures())
     assert [*drawn] == ["grounding-lambda.svg", "grounding-pictures.svg", "grounding-dev.svg"]
     for name, axis in (("grounding-lambda.svg", "lambda"), ("grounding-pictures.svg", "pictures")):
         assert f"({name})" in texts[f"grounding-{axis}"]
@@ -268,7 +270,7 @@ def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_othe
         for seed in range(5)
     ]
     monkeypatch.setattr(grounding_numbers, "TUNED", tmp_path)
-    monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(3.0), *tested])
+    monkeypatch.setattr(reference_runs, "read_reference", lambda: [*grounded(3.0), *tested])
     lines = "\n".join(grounding_numbers.BLOCKS["grounding-budgets"]())
     assert f"| `{simcse}` | 67.00 | 64.75 | 5 | 50.20 ± 0.16 |  | -3.00 (-3." in lines
     assert re.search(
@@ -290,23 +292,23 @@ def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_othe
 
 
 def test_words_are_marked_by_captions_and_by_ratings() -> None:
-    words = grounding_words.words_of("The Dogs' ball-park")
+    words = grounding_words.split_words("The Dogs' ball-park")
     assert words == ["the", "dogs", "ball", "park"]
     ratings = {"dog": 4.8, "ball": 5.0, "dogs": 1.0, "parks": 4.0}
-    assert grounding_words.marks_of(words, {"ball", "dog"}, ratings) == (0.25, 3.0), (
+    assert grounding_words.mark_words(words, {"ball", "dog"}, ratings) == (0.25, 3.0), (
         "'dogs' is rated, 'park' is not"
     )
-    assert grounding_words.marks_of(["dogs", "zebras"], {"dogs"}, {"dog": 4.0}) == (0.5, 4.0), (
+    assert grounding_words.mark_words(["dogs", "zebras"], {"dogs"}, {"dog": 4.0}) == (0.5, 4.0), (
         "without its last s"
     )
-    assert grounding_words.marks_of([], {"dog"}, ratings) == (0, None)
+    assert grounding_words.mark_words([], {"dog"}, ratings) == (0, None)
 
 
 @pytest.mark.long
 def test_the_marks_of_words_are_those_of_the_command(data_root: Path, tmp_path: Path) -> None:
     rated = tmp_path / "rated.csv"
     rated.write_text("Word,Brysbaert\ndog,4.9\n")
-    marks = dict(grounding_words.marks(data_root, grounding_words.ratings_of(rated)))
+    marks = dict(grounding_words.mark_tasks(data_root, grounding_words.read_ratings(rated)))
     written = json.loads(json.dumps(marks))
     stored = json.loads(Path(grounding_words.__file__).with_suffix(".json").read_text("utf-8"))
     made = {(task, name): marks for task, some in written.items() for name, marks in some.items()}
@@ -367,7 +369,7 @@ def test_pairs_are_halved_by_their_words_within_each_subset() -> None:
             "OnWN": {"concrete": [5.0, 4.0, 1.0, 2.0, None]},
         }
     }
-    found = np.array([*grounding_numbers._correlations(arrays, marks, "concrete")])
+    found = np.array([*grounding_kinds._correlate_halves(arrays, marks, "concrete")])
     np.testing.assert_allclose(
         found, [[100, -100], [100, -100]], err_msg="no captions; None is in no half"
     )
@@ -377,7 +379,7 @@ def test_the_page_of_grounding_names_a_gain_that_is_significant_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     like = [made("kdmcse", seed, 50.0 + 0.1 * (seed % 3), setting="flickr8k") for seed in range(5)]
-    monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(0.26), *like])
+    monkeypatch.setattr(reference_runs, "read_reference", lambda: [*grounded(0.26), *like])
     first, *_ = grounding_numbers.BLOCKS["grounding-answers"]()
     assert first.startswith(
         "- `flickr8k`: a difference that is significant alone but not after Holm's correction, MCSE"
@@ -389,7 +391,7 @@ def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(
 ) -> None:
     monkeypatch.setattr(
         reference_runs,
-        "reference",
+        "read_reference",
         lambda: [run for run in grounded(3.0) if "shuf" not in str(run.spec)],
     )
     said = "\n".join(grounding_numbers.BLOCKS["grounding-answers"]())
@@ -403,11 +405,11 @@ def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(
 def test_a_page_of_grounding_without_runs_names_their_commands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reference_runs, "reference", list)
+    monkeypatch.setattr(reference_runs, "read_reference", list)
     for name, make in reference_numbers.BLOCKS.items():
         if name.startswith("grounding"):
             (line,) = make()
-            assert [*grounding_numbers.figures()] == []
+            assert [*grounding_curves.draw_figures()] == []
             assert re.match(
                 r"No results yet; `harness run --profile grounding(-efficientnet)? --", line
             )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,38 +24,34 @@ from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.errors import UserError
 
 WORDS = [
-    *(
-        "the",
-        "a",
-        "big",
-        "small",
-        "red",
-        "blue",
-        "green",
-        "old",
-        "circle",
-        "square",
-        "ring",
-        "dog",
-        "cat",
-        "horse",
-    ),
-    *(
-        "house",
-        "is",
-        "was",
-        "on",
-        "left",
-        "right",
-        "of",
-        "and",
-        "runs",
-        "sleeps",
-        "##s",
-        "##er",
-        ".",
-        ",",
-    ),
+    "the",
+    "a",
+    "big",
+    "small",
+    "red",
+    "blue",
+    "green",
+    "old",
+    "circle",
+    "square",
+    "ring",
+    "dog",
+    "cat",
+    "horse",
+    "house",
+    "is",
+    "was",
+    "on",
+    "left",
+    "right",
+    "of",
+    "and",
+    "runs",
+    "sleeps",
+    "##s",
+    "##er",
+    ".",
+    ",",
 ]
 #: of very different lengths: what else is in a batch must not matter
 SENTENCES = [
@@ -77,36 +72,39 @@ MOST = 3_000_000
 #: names that configurations have for one quantity, and its value in the small models
 SIZES: dict[int, tuple[str, ...]] = {
     2: (
-        *(
-            "num_hidden_layers",
-            "n_layer",
-            "n_layers",
-            "num_layers",
-            "num_attention_heads",
-            "n_head",
-            "n_heads",
-        ),
-        *(
-            "num_heads",
-            "num_key_value_heads",
-            "decoder_layers",
-            "encoder_layers",
-            "decoder_attention_heads",
-        ),
-        *("encoder_attention_heads", "num_decoder_layers"),
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "num_attention_heads",
+        "n_head",
+        "n_heads",
+        "num_heads",
+        "num_key_value_heads",
+        "decoder_layers",
+        "encoder_layers",
+        "decoder_attention_heads",
+        "encoder_attention_heads",
+        "num_decoder_layers",
     ),
-    16: ("head_dim", "d_head", "d_kv", "attention_head_size"),
+    16: (
+        "head_dim",
+        "d_head",
+        "d_kv",
+        "attention_head_size",
+    ),
     32: (
-        *(
-            "hidden_size",
-            "d_model",
-            "dim",
-            "emb_dim",
-            "n_embd",
-            "embedding_size",
-            "input_embedding_size",
-        ),
-        *("output_embedding_size", "entity_emb_size", "true_hidden_size", "intra_bottleneck_size"),
+        "hidden_size",
+        "d_model",
+        "dim",
+        "emb_dim",
+        "n_embd",
+        "embedding_size",
+        "input_embedding_size",
+        "output_embedding_size",
+        "entity_emb_size",
+        "true_hidden_size",
+        "intra_bottleneck_size",
     ),
     64: (
         "intermediate_size",
@@ -117,7 +115,11 @@ SIZES: dict[int, tuple[str, ...]] = {
         "decoder_ffn_dim",
         "encoder_ffn_dim",
     ),
-    128: ("max_position_embeddings", "n_positions", "n_ctx"),
+    128: (
+        "max_position_embeddings",
+        "n_positions",
+        "n_ctx",
+    ),
 }
 #: what a type needs beyond SIZES
 SPECIAL: dict[str, dict[str, Any]] = {
@@ -165,38 +167,40 @@ DECODERS = (
 )
 
 
-class Tried(NamedTuple):
-    """What came back for a model and a pooling: how rows are computed, how far they are off, and
-    why it is refused.
-    """
+class Outcome(NamedTuple):
+    """What came back for a model and a pooling."""
 
+    #: how rows are computed
     rows: str
-    off: float
+    #: the largest difference from a sentence alone, as a share of the vector's length
+    error: float
+    #: why it is refused
     refused: str
 
     @property
     def word(self) -> str:
         if self.refused:
             return "refused"
-        return "right" if self.off <= ROUNDING else f"wrong by {self.off:.0%}"
+        return "right" if self.error <= ROUNDING else f"wrong by {self.error:.0%}"
 
 
 class Row(NamedTuple):
-    """A type or a layout: its class, what its released configuration drops, and what came back for
-    each pooling.
+    """A type: its class, what its released configuration drops, and what came back for each
+    pooling.
     """
 
     name: str
     model: str
     dropout: str
-    tried: dict[str, Tried]
+    outcomes: dict[str, Outcome]
 
     @property
     def reasons(self) -> list[str]:
-        return list(dict.fromkeys(each.refused for each in self.tried.values() if each.refused))
+        refused = [outcome.refused for outcome in self.outcomes.values()]
+        return list(dict.fromkeys(filter(None, refused)))
 
 
-def types() -> list[str]:
+def list_types() -> list[str]:
     """The types of transformers that are no decoders: masked language models, text encoders, and
     others with heads.
     """
@@ -220,79 +224,86 @@ def has_fast_tokenizer(kind: str) -> bool:
     )
 
     name = TOKENIZER_MAPPING_NAMES.get(kind)
-    found = tokenizer_class_from_name(name) if name else PreTrainedTokenizerFast
-    return isinstance(found, type) and issubclass(found, PreTrainedTokenizerFast)
+    if not name:
+        return True
+    tokenizer_class = tokenizer_class_from_name(name)
+    return isinstance(tokenizer_class, type) and issubclass(
+        tokenizer_class, PreTrainedTokenizerFast
+    )
 
 
-def tokenizer(folder: Path) -> int:
+def save_tokenizer(folder: Path) -> int:
     """Save a small WordPiece tokenizer; return the number of its tokens."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = {word: number for number, word in enumerate([*special, *WORDS])}
-    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    names = dict(
-        zip(
-            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
-        )
-    )
-    PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **names).save_pretrained(
-        folder
-    )
+
+    roles = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    tokens = dict(zip(roles, special, strict=True))
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **tokens)
+    fast.save_pretrained(folder)
     return len(vocabulary)
 
 
-def small(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) -> str:
+def save_small_model(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) -> str:
     """Save a small random model of a type, as transformers' `reader` makes it, and its tokenizer;
     return its class.
     """
     import transformers
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    sizes = {name: size for size, names in SIZES.items() for name in names}
-    sizes |= {
-        "pad_token_id": 0,
-        "bos_token_id": 2,
-        "eos_token_id": 3,
-        "vocab_size": tokenizer(folder) + SPARE,
-    }
-    given = CONFIG_MAPPING[kind]()
-    held = {*given.to_dict(), *given.attribute_map}
-    chosen = {
-        name: size
-        for name, size in sizes.items()
-        if name in held and not isinstance(getattr(given, name), list)
-    }
     torch.manual_seed(0)
-    config = CONFIG_MAPPING[kind](**{**chosen, **SPECIAL.get(kind, {}), **options})
-    encoder = encoder_class(kind) if config.is_encoder_decoder else None
+    config = _make_small_config(kind, save_tokenizer(folder) + SPARE, options)
+    encoder = find_encoder_class(kind) if config.is_encoder_decoder else None
     if config.get_text_config() is not config or (config.is_encoder_decoder and encoder is None):
         config.save_pretrained(folder)  # it is refused by its configuration
         return str(config.architectures or type(config).__name__.replace("Config", "Model"))
+
     build = encoder or getattr(transformers, reader).from_config
     with torch.device("meta"):
         count = sum(parameter.numel() for parameter in build(config).parameters())
     if count > MOST:
         raise ValueError(f"{count:,} parameters are more than {MOST:,}: SPECIAL lacks its sizes")
+
     model = build(config)
-    with (
-        torch.no_grad()
-    ):  # the usual deviation of 0.02 would leave vectors of different sentences almost equal
+    # the usual deviation of 0.02 would leave vectors of different sentences almost equal
+    with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(std=0.3)
+
     model.save_pretrained(folder)
     return type(model).__name__
 
 
-def encoder_class(kind: str) -> Any:
+def _make_small_config(kind: str, tokens: int, options: Mapping[str, Any]) -> Any:
+    """The configuration of a small model of a type, with so many rows for tokens."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    sizes = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokens}
+    for size, names in SIZES.items():
+        sizes |= dict.fromkeys(names, size)
+
+    default = CONFIG_MAPPING[kind]()
+    names_there = {*default.to_dict(), *default.attribute_map}
+
+    def is_number(name: str) -> bool:
+        return name in names_there and not isinstance(getattr(default, name), list)
+
+    values: dict[str, Any] = {name: size for name, size in sizes.items() if is_number(name)}
+    return CONFIG_MAPPING[kind](**{**values, **SPECIAL.get(kind, {}), **options})
+
+
+def find_encoder_class(kind: str) -> Any:
     """The class of an encoder-decoder's encoder alone, None where transformers has none."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -301,20 +312,21 @@ def encoder_class(kind: str) -> Any:
     return getattr(transformers, f"{name}EncoderModel", None)
 
 
-def released_dropout(kind: str) -> str:
+def find_released_dropout(kind: str) -> str:
     """The largest dropout in a type's configuration as released."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    config = CONFIG_MAPPING[kind]().to_dict()
-    values = [
-        value for name, value in config.items()
-        if isinstance(value, float) and ("dropout" in name or name.endswith(("_drop", "pdrop"))) and "class" not in name
-    ]  # fmt: skip
-    return f"{max(values, default=0.0):g}"
+    largest = 0.0
+    for name, value in CONFIG_MAPPING[kind]().to_dict().items():
+        is_dropout = "dropout" in name or name.endswith(("_drop", "pdrop"))
+        # that of a classifier's head is no dropout of the encoder
+        if isinstance(value, float) and is_dropout and "class" not in name:
+            largest = max(largest, value)
+    return f"{largest:g}"
 
 
 @torch.inference_mode()
-def alone(folder: Path, pooling: str) -> np.ndarray:
+def embed_by_transformers(folder: Path, pooling: str) -> np.ndarray:
     """Vectors of SENTENCES by plain transformers, one at a time: the definition of the pooling.
 
     Token ids are those of tokenizer.json, from which transformers departs for some types.
@@ -322,35 +334,39 @@ def alone(folder: Path, pooling: str) -> np.ndarray:
     from tokenizers import Tokenizer
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-    reader: Any = AutoModel
     kind = AutoConfig.from_pretrained(folder).model_type
-    if encoder_class(kind) is not None:
-        reader = encoder_class(kind)
-    read = AutoTokenizer.from_pretrained(folder)
-    saved = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    reader: Any = find_encoder_class(kind) or AutoModel
     model = reader.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    saved_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+
     vectors = []
     for sentence in SENTENCES:
-        inputs = read(sentence, return_tensors="pt")
-        ids = torch.tensor([saved.encode(sentence).ids])
+        inputs = tokenizer(sentence, return_tensors="pt")
+        ids = torch.tensor([saved_tokenizer.encode(sentence).ids])
         if not torch.equal(inputs["input_ids"], ids):
             inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         output = model(**inputs, output_hidden_states=True)
-        vectors.append(_pooled(output, pooling).numpy())
+        vectors.append(_pool(output, pooling).numpy())
     return np.stack(vectors)
 
 
-def _pooled(output: Any, pooling: str) -> torch.Tensor:
-    last: torch.Tensor = output.last_hidden_state[0]
+def _pool(output: Any, pooling: str) -> torch.Tensor:
     if pooling == "pooler":
-        vector: torch.Tensor = output.pooler_output[0]
-        return vector
+        pooled: torch.Tensor = output.pooler_output[0]
+        return pooled
+
+    states: torch.Tensor = output.last_hidden_state[0]
+    if pooling == "cls":
+        return states[0]
+    if pooling == "last":
+        return states[-1]
     if pooling == "avg-first-last":
-        last = (output.hidden_states[0][0] + last) / 2
-    return last[{"cls": 0, "last": -1}[pooling]] if pooling in ("cls", "last") else last.mean(0)
+        states = (output.hidden_states[0][0] + states) / 2
+    return states.mean(0)
 
 
-def by_modules(folder: Path, pooling: str) -> np.ndarray:
+def embed_by_modules(folder: Path, pooling: str) -> np.ndarray:
     """Vectors of SENTENCES by plain sentence-transformers, one at a time."""
     from sentence_transformers import SentenceTransformer
 
@@ -358,43 +374,42 @@ def by_modules(folder: Path, pooling: str) -> np.ndarray:
     return np.stack([model.encode([sentence])[0] for sentence in SENTENCES])
 
 
-def tried(
-    folder: Path, pooling: str, reference: Callable[[Path, str], np.ndarray] = alone
-) -> Tried:
+def try_folder(
+    folder: Path,
+    pooling: str,
+    embed_alone: Callable[[Path, str], np.ndarray] = embed_by_transformers,
+) -> Outcome:
     """Open a folder as the harness does, embed SENTENCES in one batch, and compare each with itself
     alone.
     """
     try:
         with torch.inference_mode():
             model = open_model(folder, pooling)
-            rows = model.embed(SENTENCES)
+            vectors = model.embed(SENTENCES)
     except UserError as error:
-        return Tried(
-            "", 0.0, str(error).replace(str(folder), "FOLDER").replace(str(folder.parent), ".")
-        )
+        reason = str(error).replace(str(folder), "FOLDER").replace(str(folder.parent), ".")
+        return Outcome("", 0.0, reason)
     except Exception as error:  # what the harness should have refused
-        return Tried(
-            "",
-            float("inf"),
-            f"NOT REFUSED: {type(error).__name__}: {str(error).splitlines()[0][:200]}",
-        )
-    how = "modules" if isinstance(model, SentenceModules) else model.found.rows
+        return Outcome("", float("inf"), f"NOT REFUSED: {_describe_error(error)}")
+
+    rows = "modules" if isinstance(model, SentenceModules) else model.found.rows
     try:
-        expected = reference(folder, pooling)
+        expected = embed_alone(folder, pooling)
     except Exception as error:
-        return Tried(
-            how,
-            float("inf"),
-            f"NO REFERENCE: {type(error).__name__}: {str(error).splitlines()[0][:200]}",
-        )
-    far = np.linalg.norm(rows - expected, axis=1) / np.maximum(
-        np.linalg.norm(expected, axis=1), 1e-12
-    )
-    return Tried(how, float(far.max()), "")
+        return Outcome(rows, float("inf"), f"NO REFERENCE: {_describe_error(error)}")
+
+    lengths = np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
+    errors = np.linalg.norm(vectors - expected, axis=1) / lengths
+    return Outcome(rows, float(errors.max()), "")
+
+
+def _describe_error(error: Exception) -> str:
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence_libraries() -> Iterator[None]:
     """Without the libraries' warnings."""
     logging.disable(logging.ERROR)
     with (
@@ -407,99 +422,85 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def row_of(kind: str) -> Row:
+def try_type(kind: str) -> Row:
     """Build a type and try every pooling."""
-    folder = Path(tempfile.mkdtemp()) / "model"
-    folder.mkdir()
-    with quiet():
+    with tempfile.TemporaryDirectory() as base, silence_libraries():
+        folder = Path(base) / "model"
+        folder.mkdir()
         try:
-            name = small(kind, folder)
+            model = save_small_model(kind, folder)
         except Exception as error:
-            why = str(error).splitlines() or [""]
-            return Row(
-                kind,
-                "",
-                "",
-                {"": Tried("", 0.0, f"not built: {type(error).__name__}: {why[0][:200]}")},
-            )
-        made = Row(
-            kind,
-            name,
-            released_dropout(kind),
-            {pooling: tried(folder, pooling) for pooling in POOLINGS},
-        )
-    shutil.rmtree(folder.parent)
-    return made
+            unbuilt = Outcome("", 0.0, f"not built: {_describe_error(error)}")
+            return Row(kind, "", "", {"": unbuilt})
+
+        outcomes = {pooling: try_folder(folder, pooling) for pooling in POOLINGS}
+        return Row(kind, model, find_released_dropout(kind), outcomes)
 
 
-def layouts(encoder: Path) -> dict[str, list[Any]]:
+def make_layouts(encoder: Path) -> dict[str, list[Any]]:
     """Modules of sentence-transformers over an encoder of width 32, by what they are."""
-    from sentence_transformers.sentence_transformer import modules as made
+    from sentence_transformers.sentence_transformer import modules
+    from sentence_transformers.sentence_transformer.modules import Pooling
     from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
     from transformers import AutoTokenizer
 
     torch.manual_seed(0)
-    read = AutoTokenizer.from_pretrained(encoder)
-    every_layer = {"output_hidden_states": True}
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
 
-    def first() -> Any:
-        return made.Transformer(str(encoder))
+    def make_encoder() -> Any:
+        return modules.Transformer(str(encoder))
 
-    def words() -> Any:
-        return made.WordEmbeddings(WhitespaceTokenizer(WORDS), torch.randn(len(WORDS), 32))
+    def make_words() -> Any:
+        return modules.WordEmbeddings(WhitespaceTokenizer(WORDS), torch.randn(len(WORDS), 32))
 
-    def static() -> Any:
-        return made.StaticEmbedding(read.backend_tokenizer, embedding_dim=8)
+    def make_static() -> Any:
+        return modules.StaticEmbedding(tokenizer.backend_tokenizer, embedding_dim=8)
 
-    return {
-        **{
-            f"pooling {mode}": [first(), made.Pooling(32, mode)]
-            for mode in ("cls", "mean", "max", "lasttoken")
-        },
-        **{
-            f"pooling {mode}": [first(), made.Pooling(32, mode)]
-            for mode in ("weightedmean", "mean_sqrt_len_tokens")
-        },
-        "pooling cls and mean": [first(), made.Pooling(32, ("cls", "mean"))],
-        "mean, normalised": [first(), made.Pooling(32, "mean"), made.Normalize()],
-        "mean, dense": [first(), made.Pooling(32, "mean"), made.Dense(32, 8)],
-        "mean, layer norm": [first(), made.Pooling(32, "mean"), made.LayerNorm(32)],
-        "mean, dropout": [first(), made.Pooling(32, "mean"), made.Dropout(0.1)],
-        "CNN, mean": [first(), made.CNN(32, 16), made.Pooling(48, "mean")],
-        "LSTM, mean": [first(), made.LSTM(32, 16), made.Pooling(32, "mean")],
-        "weighted layers, mean": [
-            made.Transformer(str(encoder), config_kwargs=every_layer),
-            made.WeightedLayerPooling(32, num_hidden_layers=2, layer_start=1),
-            made.Pooling(32, "mean"),
-        ],
-        "static embedding": [static()],
-        "word embeddings, mean": [words(), made.Pooling(32, "mean")],
-        "word embeddings, LSTM, mean": [words(), made.LSTM(32, 16), made.Pooling(32, "mean")],
-        "word embeddings with weights, mean": [
-            words(),
-            made.WordWeights(WORDS, {"dog": 2.0, "the": 0.1}),
-            made.Pooling(32, "mean"),
-        ],
-        "bag of words": [made.BoW(WORDS)],
-        "router of static embeddings": [made.Router.for_query_document([static()], [static()])],
-        "router of an encoder and a static embedding": [
-            made.Router.for_query_document(
-                [static()], [first(), made.Pooling(32, "mean"), made.Dense(32, 8)]
-            )
-        ],
-        "prompts, in the mean": [first(), made.Pooling(32, "mean")],
-        "prompts, outside the mean": [first(), made.Pooling(32, "mean", include_prompt=False)],
-    }
+    mean = Pooling(32, "mean")
+    layouts = {}
+    for mode in ("cls", "mean", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens"):
+        layouts[f"pooling {mode}"] = [make_encoder(), Pooling(32, mode)]
+    layouts["pooling cls and mean"] = [make_encoder(), Pooling(32, ("cls", "mean"))]
+
+    layouts["mean, normalised"] = [make_encoder(), mean, modules.Normalize()]
+    layouts["mean, dense"] = [make_encoder(), mean, modules.Dense(32, 8)]
+    layouts["mean, layer norm"] = [make_encoder(), mean, modules.LayerNorm(32)]
+    layouts["mean, dropout"] = [make_encoder(), mean, modules.Dropout(0.1)]
+    layouts["CNN, mean"] = [make_encoder(), modules.CNN(32, 16), Pooling(48, "mean")]
+    layouts["LSTM, mean"] = [make_encoder(), modules.LSTM(32, 16), mean]
+
+    config = {"output_hidden_states": True}
+    every_layer = modules.Transformer(str(encoder), config_kwargs=config)
+    weighted = modules.WeightedLayerPooling(32, num_hidden_layers=2, layer_start=1)
+    layouts["weighted layers, mean"] = [every_layer, weighted, mean]
+
+    layouts["static embedding"] = [make_static()]
+    layouts["word embeddings, mean"] = [make_words(), mean]
+    layouts["word embeddings, LSTM, mean"] = [make_words(), modules.LSTM(32, 16), mean]
+    word_weights = modules.WordWeights(WORDS, {"dog": 2.0, "the": 0.1})
+    layouts["word embeddings with weights, mean"] = [make_words(), word_weights, mean]
+    layouts["bag of words"] = [modules.BoW(WORDS)]
+
+    route = modules.Router.for_query_document
+    layouts["router of static embeddings"] = [route([make_static()], [make_static()])]
+    layouts["router of an encoder and a static embedding"] = [
+        route([make_static()], [make_encoder(), mean, modules.Dense(32, 8)])
+    ]
+
+    layouts["prompts, in the mean"] = [make_encoder(), mean]
+    outside = Pooling(32, "mean", include_prompt=False)
+    layouts["prompts, outside the mean"] = [make_encoder(), outside]
+    return layouts
 
 
-def layout_folders(base: Path) -> dict[str, Path]:
+def save_layouts(base: Path) -> dict[str, Path]:
     """Save each layout by sentence-transformers: its folder, by what it is."""
     from sentence_transformers import SentenceTransformer
 
     encoder = base / "encoder"
-    small("bert", encoder)
+    save_small_model("bert", encoder)
     folders = {}
-    for name, modules in layouts(encoder).items():
+    for name, modules in make_layouts(encoder).items():
         folder = base / name.replace(" ", "-")
         prompts: dict[str, Any] = {}
         if "prompts" in name:
@@ -509,11 +510,13 @@ def layout_folders(base: Path) -> dict[str, Path]:
     return folders
 
 
-def layout_rows() -> list[tuple[str, Tried]]:
+def try_layouts() -> dict[str, Outcome]:
     """Try each layout by its modules."""
-    with tempfile.TemporaryDirectory() as base, quiet():
-        folders = layout_folders(Path(base))
-        return [(name, tried(folder, "modules", by_modules)) for name, folder in folders.items()]
+    outcomes = {}
+    with tempfile.TemporaryDirectory() as base, silence_libraries():
+        for name, folder in save_layouts(Path(base)).items():
+            outcomes[name] = try_folder(folder, "modules", embed_by_modules)
+    return outcomes
 
 
 _HEAD = """# Encoders: which families were tried
@@ -546,88 +549,89 @@ _BELOW = """
 """
 
 
-def _cell(each: Tried, notes: list[str], model: str = "") -> str:
-    if not each.refused:
-        return each.word
-    why = each.refused.replace(f"a {model}", "a CLASS") if model else each.refused
-    if why not in notes:
-        notes.append(why)
-    return f"refused ({notes.index(why) + 1})"
+def _format_cell(outcome: Outcome, notes: list[str], model: str = "") -> str:
+    """What came back in a word or two; a new reason is added to the `notes`."""
+    if not outcome.refused:
+        return outcome.word
+
+    reason = outcome.refused
+    if model:
+        reason = reason.replace(f"a {model}", "a CLASS")
+    if reason not in notes:
+        notes.append(reason)
+    return f"refused ({notes.index(reason) + 1})"
 
 
-def outcome(row: Row, notes: list[str]) -> str:
+def describe_row(row: Row, notes: list[str]) -> str:
     """How rows were read, and the poolings that were right and refused; new reasons are added to the
     `notes`.
     """
-    rows = "/".join(dict.fromkeys(each.rows for each in row.tried.values() if each.rows))
     poolings_by_cell: dict[str, list[str]] = {}
     for pooling in POOLINGS:
-        cell = _cell(row.tried[pooling], notes, row.model)
+        cell = _format_cell(row.outcomes[pooling], notes, row.model)
         poolings_by_cell.setdefault(cell, []).append(pooling)
     cells = [f"{cell} {', '.join(poolings)}" for cell, poolings in poolings_by_cell.items()]
+
+    kinds = [outcome.rows for outcome in row.outcomes.values() if outcome.rows]
+    rows = "/".join(dict.fromkeys(kinds))
     return "; ".join([rows or "not read", *cells])
 
 
-def _grouped(names_by_word: Mapping[str, list[str]], comma: str = ", ") -> list[str]:
+def _format_groups(names_by_word: Mapping[str, list[str]], comma: str = ", ") -> list[str]:
     return [f"- {word}: {comma.join(names)}" for word, names in names_by_word.items()]
 
 
-def page() -> str:
+def make_page() -> str:
     """The text of docs/encoders.md; minutes."""
-    fast = [kind for kind in types() if has_fast_tokenizer(kind)]
+    kinds = list_types()
+    rows = [try_type(kind) for kind in kinds if has_fast_tokenizer(kind)]
+    slow = [kind for kind in kinds if not has_fast_tokenizer(kind)]
+    return format_page(rows, slow, try_layouts())
+
+
+def format_page(rows: Sequence[Row], slow: Sequence[str], layouts: Mapping[str, Outcome]) -> str:
+    """The page from what was tried; `slow` are the types without a fast tokenizer."""
+    from importlib.metadata import version
+
     notes: list[str] = []
-    rows = [row_of(kind) for kind in fast]
+    unbuilt = []
     names_by_outcome: dict[str, list[str]] = {}
     names_by_dropout: dict[str, list[str]] = {}
     for row in rows:
-        if row.model:
-            names_by_outcome.setdefault(outcome(row, notes), []).append(row.name)
+        if not row.model:
+            unbuilt.append(f"- `{row.name}`: {row.reasons[0]}")
+            continue
+        names_by_outcome.setdefault(describe_row(row, notes), []).append(row.name)
+        if row.dropout != "0.1":
             names_by_dropout.setdefault(f"dropout {row.dropout}", []).append(row.name)
-    unbuilt = [f"- `{row.name}`: {row.reasons[0]}" for row in rows if not row.model]
+
     layout_notes: list[str] = []
     layouts_by_cell: dict[str, list[str]] = {}
-    for name, each in layout_rows():
-        layouts_by_cell.setdefault(_cell(each, layout_notes), []).append(name)
-    without = sorted({*types()} - {*fast})
-    return text_of(
-        names_by_outcome, notes, names_by_dropout, unbuilt, without, layouts_by_cell, layout_notes
+    for name, outcome in layouts.items():
+        layouts_by_cell.setdefault(_format_cell(outcome, layout_notes), []).append(name)
+
+    lines = [_HEAD.format(transformers=version("transformers"), count=len(SENTENCES))]
+    lines += _format_groups(names_by_outcome)
+    lines.append(
+        "\nThe largest dropout of the released configuration is 0.1, but for these types:\n"
     )
+    lines += _format_groups(names_by_dropout)
+    lines.append("\nReasons, for a FOLDER with a model of that CLASS:\n")
+    lines += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
+    if unbuilt:
+        lines.append("\nNot tried, because no small model could be built here:\n")
+        lines += unbuilt
+    lines.append(f"\nWithout a fast tokenizer, and not tried: {', '.join(slow)}.")
 
-
-def text_of(
-    names_by_outcome: Mapping[str, list[str]],
-    notes: Sequence[str],
-    names_by_dropout: Mapping[str, list[str]],
-    unbuilt: Sequence[str],
-    without: Sequence[str],
-    layouts_by_cell: Mapping[str, list[str]],
-    layout_notes: Sequence[str],
-) -> str:
-    """The page from what was tried."""
-    from importlib.metadata import version
-
-    others = {word: names for word, names in names_by_dropout.items() if word != "dropout 0.1"}
-    parts = [
-        _HEAD.format(transformers=version("transformers"), count=len(SENTENCES)),
-        *_grouped(names_by_outcome),
-        "\nThe largest dropout of the released configuration is 0.1, but for these types:\n",
-        *_grouped(others),
-        "\nReasons, for a FOLDER with a model of that CLASS:\n",
-        *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
-        *(
-            ["\nNot tried, because no small model could be built here:\n", *unbuilt]
-            if unbuilt
-            else []
-        ),
-        f"\nWithout a fast tokenizer, and not tried: {', '.join(without)}.",
-        "\n## Layouts of sentence-transformers\n",
+    lines.append("\n## Layouts of sentence-transformers\n")
+    lines.append(
         "Over a small BERT, by their modules, compared one sentence at a time with sentence-transformers "
-        f"({version('sentence-transformers')}).\n",
-        *_grouped(layouts_by_cell, "; "),
-        *(f"\n{number}. {note}" for number, note in enumerate(layout_notes, 1)),
-        _BELOW,
-    ]
-    return "\n".join(parts)
+        f"({version('sentence-transformers')}).\n"
+    )
+    lines += _format_groups(layouts_by_cell, "; ")
+    lines += [f"\n{number}. {note}" for number, note in enumerate(layout_notes, 1)]
+    lines.append(_BELOW)
+    return "\n".join(lines)
 
 
 @click.command(help=__doc__)
@@ -636,11 +640,12 @@ def text_of(
 def main(write: bool, types: tuple[str, ...]) -> None:
     """Print what came back for some types, or write the page."""
     if write:
-        made = page()
-        (Path(__file__).parents[1] / "docs" / "encoders.md").write_text(made, "utf-8")
+        page = Path(__file__).parents[1] / "docs" / "encoders.md"
+        page.write_text(make_page(), "utf-8")
+
     reasons: list[str] = []
     for kind in types:
-        click.echo(f"{kind}: {outcome(row_of(kind), reasons)}")
+        click.echo(f"{kind}: {describe_row(try_type(kind), reasons)}")
     for reason in reasons:
         click.echo(reason)
 

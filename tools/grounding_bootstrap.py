@@ -41,18 +41,19 @@ def resample(
     _CODES.clear()
     seeds = sorted(own.keys() & other.keys())
     tasks = [name.task for name in own[seeds[0]] if name.what == "cosine"]
-    parts = [_Part(task, 0, None) for task in tasks]
-    yield _resampled(f"{len(tasks)} tasks", own, other, seeds, parts)
+    whole_tasks = [_Part(task, 0, None) for task in tasks]
+    yield _resample_parts(f"{len(tasks)} tasks", own, other, seeds, whole_tasks)
 
     elsewhere = []
     for task, sizes in subsets.items():
-        starts = np.cumsum([0, *sizes.values()]).tolist()
-        for (name, size), start in zip(sizes.items(), starts, strict=False):
+        start = 0
+        for name, size in sizes.items():
             if name not in captions and task in tasks:
                 elsewhere.append(_Part(task, start, start + size))
+            start += size
     if elsewhere:
-        what = f"{len(elsewhere)} subsets that are no captions"
-        yield _resampled(what, own, other, seeds, elsewhere)
+        over = f"{len(elsewhere)} subsets that are no captions"
+        yield _resample_parts(over, own, other, seeds, elsewhere)
 
 
 class _Part(NamedTuple):
@@ -63,47 +64,50 @@ class _Part(NamedTuple):
     stop: int | None
 
 
-def _resampled(
+def _resample_parts(
     over: str,
     own: ArraysBySeed,
     other: ArraysBySeed,
     seeds: list[int],
     parts: list[_Part],
 ) -> Resampled:
-    numbers = make_generator(axis="bootstrap of pairs", over=over)
-    size = _gain(own, other, seeds, parts, None)
-    drawn = [
-        _gain(own, other, numbers.choice(seeds, len(seeds)).tolist(), parts, numbers)
-        for _ in range(DRAWS)
-    ]
-    low, high = np.percentile(drawn, [2.5, 97.5])
+    random = make_generator(axis="bootstrap of pairs", over=over)
+    size = _average_gain(own, other, seeds, parts, None)
+    draws = []
+    for _ in range(DRAWS):
+        drawn_seeds = random.choice(seeds, len(seeds)).tolist()
+        draws.append(_average_gain(own, other, drawn_seeds, parts, random))
+
+    low, high = np.percentile(draws, [2.5, 97.5])
     return Resampled(over, len(seeds), size, float(low), float(high))
 
 
-def _gain(
+def _average_gain(
     own: ArraysBySeed,
     other: ArraysBySeed,
     seeds: list[int],
     parts: list[_Part],
-    numbers: np.random.Generator | None,
+    random: np.random.Generator | None,
 ) -> float:
     """The mean gain over parts and seeds, of all pairs or of a draw of them."""
     gains = []
     for part in parts:
-        gold = _codes_of(own[seeds[0]], part, "gold")
+        gold = _find_codes(own[seeds[0]], part, "gold")
         counts = np.ones(len(gold))
-        if numbers is not None:
-            drawn = numbers.integers(len(gold), size=len(gold))
-            counts = np.bincount(drawn, minlength=len(gold)).astype(float)
-        gold_ranks = _standardised(gold, counts)
-        of_seed = {}
+        if random is not None:
+            drawn_pairs = random.integers(len(gold), size=len(gold))
+            counts = np.bincount(drawn_pairs, minlength=len(gold)).astype(float)
+        weighted_gold = counts * _standardise(gold, counts)
+
+        gain_by_seed = {}
         for seed in set(seeds):
-            sides = [_codes_of(side[seed], part, "cosine") for side in (own, other)]
-            first, second = (
-                float((counts * gold_ranks) @ _standardised(codes, counts)) for codes in sides
-            )
-            of_seed[seed] = 100 * (first - second)
-        gains += [of_seed[seed] for seed in seeds]
+            own_codes = _find_codes(own[seed], part, "cosine")
+            other_codes = _find_codes(other[seed], part, "cosine")
+            own_correlation = float(weighted_gold @ _standardise(own_codes, counts))
+            other_correlation = float(weighted_gold @ _standardise(other_codes, counts))
+            gain_by_seed[seed] = 100 * (own_correlation - other_correlation)
+        # a seed that is drawn twice counts twice
+        gains += [gain_by_seed[seed] for seed in seeds]
     return float(np.mean(gains))
 
 
@@ -111,7 +115,7 @@ def _gain(
 _CODES: dict[tuple[int, _Part, str], np.ndarray] = {}
 
 
-def _codes_of(arrays: NamedArrays, part: _Part, what: str) -> np.ndarray:
+def _find_codes(arrays: NamedArrays, part: _Part, what: str) -> np.ndarray:
     """The place of each value of a part among its distinct values, so that a draw sorts nothing."""
     key = (id(arrays), part, what)
     if key not in _CODES:
@@ -120,7 +124,7 @@ def _codes_of(arrays: NamedArrays, part: _Part, what: str) -> np.ndarray:
     return _CODES[key]
 
 
-def _standardised(codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _standardise(codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Average ranks of values that are drawn some number of times each, with mean 0 and norm 1 over
     the draw: the sum of products of two is Spearman's correlation.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness import registry
 from harness.datarows import read_rows
-from harness.evaluation.suites import SIMILARITY
+from harness.evaluation.suites import SIMILARITY, list_pairs
 from harness.remarks import normalise_text
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "STS-B-dev")
@@ -46,12 +46,12 @@ def count_read(root: Path) -> dict[str, tuple[int, int]]:
     counts = {}
     for name in TASKS:
         subsets = registry.get(SIMILARITY, name).load(root)
-        pairs = [pair for subset in subsets.values() for pair in subset]
-        known = [
-            normalise_text(first) in captions or normalise_text(second) in captions
-            for first, second, _ in pairs
-        ]
-        counts[name] = (known.count(True), len(pairs))
+        pairs = list_pairs(subsets)
+        read_pairs = 0
+        for first, second, _ in pairs:
+            if normalise_text(first) in captions or normalise_text(second) in captions:
+                read_pairs += 1
+        counts[name] = (read_pairs, len(pairs))
     return counts
 
 

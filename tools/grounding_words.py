@@ -35,67 +35,77 @@ GRAMMAR = 100
 Marks = Mapping[str, Sequence[float | None]]
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text in lower case."""
     return re.findall(r"[a-z]+", text.lower())
 
 
-def ratings_of(path: Path) -> dict[str, float]:
+def read_ratings(path: Path) -> dict[str, float]:
     """The rating of each single word."""
+    ratings = {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {
-            row["Word"].lower(): float(row["Brysbaert"])
-            for row in csv.DictReader(file)
-            if row["Brysbaert"]
-        }
+        for row in csv.DictReader(file):
+            if row["Brysbaert"]:
+                ratings[row["Word"].lower()] = float(row["Brysbaert"])
+    return ratings
 
 
-def marks_of(
+def mark_words(
     words: Collection[str], captions: Collection[str], ratings: Mapping[str, float]
 ) -> tuple[float, float | None]:
     """The share of words that captions have, 0 without words, and the mean rating of those that are
     rated.
     """
-    rated = [ratings.get(word, ratings.get(word.removesuffix("s"))) for word in words]
-    known = [rating for rating in rated if rating is not None]
-    return round(mean([word in captions for word in words] or [0]), 3), round(
-        mean(known), 3
-    ) if known else None
+    if not words:
+        return 0.0, None
+
+    share = round(mean(word in captions for word in words), 3)
+    ratings_found = []
+    for word in words:
+        rating = ratings.get(word, ratings.get(word.removesuffix("s")))
+        if rating is not None:
+            ratings_found.append(rating)
+    return share, round(mean(ratings_found), 3) if ratings_found else None
 
 
-def marks(root: Path, ratings: Mapping[str, float]) -> Iterator[tuple[str, Mapping[str, Marks]]]:
+def mark_tasks(
+    root: Path, ratings: Mapping[str, float]
+) -> Iterator[tuple[str, Mapping[str, Marks]]]:
     """Each task, and the marks of the pairs of its subsets."""
     corpora = Inventory(load_profile("grounding"), root, {}).corpora
-    wiki, pictures = (
-        Counter(words_of(" ".join(corpora[name].plain.source.texts(root))))
-        for name in ("wiki", "flickr8k")
-    )
-    grammar = {word for word, _ in wiki.most_common(GRAMMAR)}
+
+    def count_words(corpus: str) -> Counter[str]:
+        return Counter(split_words(" ".join(corpora[corpus].plain.source.texts(root))))
+
+    grammar = {word for word, _ in count_words("wiki").most_common(GRAMMAR)}
+    captions = count_words("flickr8k")
     for name in TASKS:
         subsets = registry.get(SIMILARITY, name).load(root)
-        yield (
-            name,
-            {
-                subset: _of_pairs(pairs, pictures, ratings, grammar)
-                for subset, pairs in subsets.items()
-            },
-        )
+        marks = {}
+        for subset, pairs in subsets.items():
+            marks[subset] = _mark_pairs(pairs, captions, ratings, grammar)
+        yield name, marks
 
 
-def _of_pairs(
+def _mark_pairs(
     pairs: Iterable[SentencePair],
     captions: Collection[str],
     ratings: Mapping[str, float],
     grammar: Collection[str],
 ) -> Marks:
-    words = ({*words_of(f"{first} {second}")} - {*grammar} for first, second, _ in pairs)
-    seen, concrete = zip(*(marks_of(some, captions, ratings) for some in words), strict=True)
+    seen = []
+    concrete = []
+    for first, second, _ in pairs:
+        words = set(split_words(f"{first} {second}")).difference(grammar)
+        share, rating = mark_words(words, captions, ratings)
+        seen.append(share)
+        concrete.append(rating)
     return {"seen": seen, "concrete": concrete}
 
 
 if __name__ == "__main__":
     json.dump(
-        dict(marks(Path(sys.argv[1]), ratings_of(Path(sys.argv[2])))),
+        dict(mark_tasks(Path(sys.argv[1]), read_ratings(Path(sys.argv[2])))),
         sys.stdout,
         separators=(",", ":"),
     )

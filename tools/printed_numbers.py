@@ -53,6 +53,10 @@ class Printed:
         return " ".join(word for word in words if word)
 
 
+#: a number, and the one that it is compared with
+NumberPair = tuple[Printed, Printed]
+
+
 class Flaw(NamedTuple):
     """An item that contradicts a statement, and whether surely or only as printed, within rounding."""
 
@@ -91,14 +95,14 @@ class Finding:
     @property
     def details(self) -> list[str]:
         """Descriptions of the exceptions, the certain ones first."""
-        rounding = [
-            f"{text} ({verdict})"
-            for text, verdict in self.flaws
-            if verdict is AuditVerdict.ROUNDING
-        ]
-        return [
-            text for text, verdict in self.flaws if verdict is not AuditVerdict.ROUNDING
-        ] + rounding
+        certain = []
+        rounding = []
+        for text, verdict in self.flaws:
+            if verdict is AuditVerdict.ROUNDING:
+                rounding.append(f"{text} ({verdict})")
+            else:
+                certain.append(text)
+        return certain + rounding
 
     @property
     def verdict(self) -> AuditVerdict:
@@ -108,268 +112,332 @@ class Finding:
 class Contrast(NamedTuple):
     """p of a two-sided pooled t-test of two printed numbers.
 
-    `p` is for the numbers as printed, with the deviation read as the sample form; `least` and
-    `most` are over all values that round to the printed digits and both forms of the deviation
+    `p` is for the numbers as printed, with the deviation read as the sample form; `lowest` and
+    `highest` are over all values that round to the printed digits and both forms of the deviation
     (sample, population).
     """
 
     p: float
-    least: float
-    most: float
+    lowest: float
+    highest: float
 
     def __str__(self) -> str:
-        least, most = ("<0.0001" if p < 0.0001 else f"{p:.2g}" for p in (self.least, self.most))
-        return f"{p_value(self.p)} ({least} to {most} over rounding and forms of the deviation)"
+        lowest = _format_p(self.lowest)
+        highest = _format_p(self.highest)
+        reason = "over rounding and forms of the deviation"
+        return f"{p_value(self.p)} ({lowest} to {highest} {reason})"
 
 
-def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> list[Printed]:
+def _format_p(p: float) -> str:
+    return "<0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def make_printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> list[Printed]:
     """Return all published numbers; the unit is that of the most precise number of the same table
     and benchmark.
     """
-    places: dict[tuple[str, str, str], int] = defaultdict(int)
-    std_places: dict[tuple[str, str, str], int] = defaultdict(int)
+    decimals: dict[tuple[str, str, str], int] = defaultdict(int)
+    std_decimals: dict[tuple[str, str, str], int] = defaultdict(int)
     for key, number in published.items():
-        at = (key.paper, key.table, key.benchmark)
-        places[at] = max(places[at], _decimals(number.value))
-        std_places[at] = max(std_places[at], _decimals(number.std or 0.0))
-    lower = {
-        (paper.name, name, column.benchmark, column.printed)
-        for paper in papers
-        for name, table in paper.tables.items()
-        for column in table.columns
-        if column.better == "lower"
-    }
-    return [
-        Printed(
-            key, number, 10.0 ** -places[at], 10.0 ** -std_places[at], (*at, key.task) not in lower
+        place = (key.paper, key.table, key.benchmark)
+        decimals[place] = max(decimals[place], _count_decimals(number.value))
+        std_decimals[place] = max(std_decimals[place], _count_decimals(number.std or 0.0))
+
+    lower_is_better = set(_list_lower_is_better(papers))
+    numbers = []
+    for key, number in published.items():
+        place = (key.paper, key.table, key.benchmark)
+        numbers.append(
+            Printed(
+                key,
+                number,
+                unit=10.0 ** -decimals[place],
+                std_unit=10.0 ** -std_decimals[place],
+                larger_is_better=(*place, key.task) not in lower_is_better,
+            )
         )
-        for key, number in published.items()
-        for at in [(key.paper, key.table, key.benchmark)]
-    ]
+    return numbers
 
 
-def gain(a: Printed, b: Printed) -> float:
+def _list_lower_is_better(papers: Sequence[Paper]) -> Iterator[tuple[str, str, str, str]]:
+    """Paper, table, benchmark and task of each column in which less is better."""
+    for paper in papers:
+        for name, table in paper.tables.items():
+            for column in table.columns:
+                if column.better == "lower":
+                    yield paper.name, name, column.benchmark, column.printed
+
+
+def compute_gain(a: Printed, b: Printed) -> float:
     """Return by how much a is better than b; negative if it is worse."""
-    return a.value - b.value if a.larger_is_better else b.value - a.value
+    difference = a.value - b.value
+    return difference if a.larger_is_better else -difference
 
 
-def equal(a: Printed, b: Printed) -> bool:
+def can_be_equal(a: Printed, b: Printed) -> bool:
     """Whether two numbers, and their deviations if both have one, can be roundings of the same
     number.
     """
-    std = a.number.std
-    other = b.number.std
-    same_std = std is None or other is None or abs(std - other) <= _slack(a.std_unit, b.std_unit)
-    return same_std and abs(a.value - b.value) <= _slack(a.unit, b.unit)
+    is_same_value = abs(a.value - b.value) <= _compute_slack(a.unit, b.unit)
+    a_std = a.number.std
+    b_std = b.number.std
+    if a_std is None or b_std is None:
+        return is_same_value
+    return is_same_value and abs(a_std - b_std) <= _compute_slack(a.std_unit, b.std_unit)
 
 
-def contrast(a: Printed, b: Printed) -> Contrast | None:
+def compare(a: Printed, b: Printed) -> Contrast | None:
     """Test a against b; None if a number of seeds or a deviation is not printed."""
     first = a.number.summary
     second = b.number.summary
-    if (
-        not first
-        or not second
-        or first.std is None
-        or second.std is None
-        or min(first.n, second.n) < 2
-    ):
+    if not first or not second or min(first.n, second.n) < 2:
         return None
-    stds = (first.std, second.std)
-    units = (a.std_unit, b.std_unit)
+    if first.std is None or second.std is None:
+        return None
+
     counts = (first.n, second.n)
-    low = [max(0.0, std - unit / 2) for std, unit in zip(stds, units, strict=True)]
-    high = [
-        (std + unit / 2) * math.sqrt(n / (n - 1))
-        for std, unit, n in zip(stds, units, counts, strict=True)
-    ]
-    reach = (a.unit + b.unit) / 2
-    away = abs(a.value - b.value)
-    cases = ((away, stds), (away + reach, low), (max(0.0, away - reach), high))
-    return Contrast(*(_p_of(distance, spread, counts) for distance, spread in cases))
+    stds = (first.std, second.std)
+    low_stds = []
+    high_stds = []
+    for std, unit, n in zip(stds, (a.std_unit, b.std_unit), counts, strict=True):
+        low_stds.append(max(0.0, std - unit / 2))
+        # printed as the population form, a deviation is the smaller one
+        high_stds.append((std + unit / 2) * math.sqrt(n / (n - 1)))
+
+    distance = abs(a.value - b.value)
+    rounding = (a.unit + b.unit) / 2
+    return Contrast(
+        p=_compute_p(distance, stds, counts),
+        lowest=_compute_p(distance + rounding, low_stds, counts),
+        highest=_compute_p(max(0.0, distance - rounding), high_stds, counts),
+    )
 
 
-def significance(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
+def judge_better(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
     """Judge the statement 'a is better than b, p < 0.05'."""
-    test = contrast(a, b)
-    if test is None or gain(a, b) <= -(a.unit + b.unit) / 2:
+    test = compare(a, b)
+    gain = compute_gain(a, b)
+    if test is None or gain <= -(a.unit + b.unit) / 2:
         return AuditVerdict.FAILS
+
     threshold = ALPHA * (3 - sides)
-    if test.p < threshold and gain(a, b) > 0:
+    if test.p < threshold and gain > 0:
         return AuditVerdict.HOLDS
-    return AuditVerdict.ROUNDING if test.least < threshold else AuditVerdict.FAILS
+    return AuditVerdict.ROUNDING if test.lowest < threshold else AuditVerdict.FAILS
 
 
-def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
+def check_averages(numbers: Sequence[Printed]) -> Iterator[Finding]:
     """Check each printed average against the mean of its tasks, allowing for the rounding of both."""
-    rows: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
-    for cell in cells:
-        rows[tuple(cell.key._replace(task=""))].append(cell)
-    tables: dict[tuple[str, str], list[list[Printed]]] = defaultdict(list)
-    for row in rows.values():
-        if len(row) > 2 and any(cell.key.task == AVERAGE for cell in row):
-            tables[row[0].key.paper, row[0].key.table].append(row)
-    for where, members in tables.items():
-        flaws = tuple(flaw for flaw in map(_wrong_average, members) if flaw)
-        yield Finding(
-            *where, "Each average is the mean of its tasks.", "averages", len(members), flaws
-        )
+    rows: dict[PublishedKey, list[Printed]] = defaultdict(list)
+    for number in numbers:
+        rows[number.key._replace(task="")].append(number)
+
+    rows_by_table: dict[tuple[str, str], list[list[Printed]]] = defaultdict(list)
+    for key, row in rows.items():
+        if len(row) > 2 and any(number.key.task == AVERAGE for number in row):
+            rows_by_table[key.paper, key.table].append(row)
+
+    claim = "Each average is the mean of its tasks."
+    for (paper, table), table_rows in rows_by_table.items():
+        flaws = tuple(filter(None, map(_check_average, table_rows)))
+        yield Finding(paper, table, claim, "averages", len(table_rows), flaws)
 
 
-def _wrong_average(row: Sequence[Printed]) -> Flaw | None:
-    (average,) = (cell for cell in row if cell.key.task == AVERAGE)
-    tasks = [cell.value for cell in row if cell.key.task != AVERAGE]
+def _check_average(row: Sequence[Printed]) -> Flaw | None:
+    (average,) = (number for number in row if number.key.task == AVERAGE)
+    tasks = [number.value for number in row if number.key.task != AVERAGE]
     if abs(average.value - mean(tasks)) <= average.unit + EPSILON:
         return None
     return Flaw(f"{average}, the mean of its {len(tasks)} tasks is {fixed(mean(tasks), 3)}")
 
 
-def stars(cells: Sequence[Printed]) -> Iterator[Finding]:
+def check_stars(numbers: Sequence[Printed]) -> Iterator[Finding]:
     """Check the stars of each starred table against t-tests from its means and deviations."""
     tables: dict[tuple[str, str], list[Printed]] = defaultdict(list)
-    for cell in cells:
-        if cell.key.paper in STARRED and cell.number.std is not None:
-            tables[cell.key.paper, cell.key.table].append(cell)
-    for where, members in tables.items():
-        if any(cell.number.star for cell in members):
-            yield from _table_stars(where, members)
+    for number in numbers:
+        if number.key.paper in STARRED and number.number.std is not None:
+            tables[number.key.paper, number.key.table].append(number)
+
+    for (paper, table), members in tables.items():
+        if any(number.number.star for number in members):
+            yield from _check_table_stars(paper, table, members)
 
 
-def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator[Finding]:
-    method, against = STARRED[where[0]]
-    pairs = [
-        (cell, other)
-        for cell in members
-        if cell.key.method == method
-        for other in _rivals(cell, members, against)
-    ]
+def _check_table_stars(paper: str, table: str, members: Sequence[Printed]) -> Iterator[Finding]:
+    method, baseline = STARRED[paper]
+    pairs = []
+    for number in members:
+        if number.key.method == method:
+            pairs += [(number, rival) for rival in _find_rivals(number, members, baseline)]
     starred = [pair for pair in pairs if pair[0].number.star]
-    plain = [pair for pair in pairs if not pair[0].number.star]
-    claim = f"Each star: better than {against}, p < {ALPHA}."
-    verdicts = [(pair, significance(*pair)) for pair in starred]
-    flaws = [
-        Flaw(_tested(*pair), verdict)
-        for pair, verdict in verdicts
-        if verdict is not AuditVerdict.HOLDS
-    ]
-    yield Finding(*where, claim, "stars", len(starred), tuple(flaws))
+    unstarred = [pair for pair in pairs if not pair[0].number.star]
 
-    claim = f"Every number better than {against} with p < {ALPHA} has a star."
-    tests = [(pair, contrast(*pair)) for pair in plain if significance(*pair) is AuditVerdict.HOLDS]
-    flaws = [
-        Flaw(
-            _tested(*pair),
-            AuditVerdict.FAILS if test and test.most < ALPHA else AuditVerdict.ROUNDING,
-        )
-        for pair, test in tests
-    ]
-    yield Finding(*where, claim, "stars", len(plain), tuple(flaws))
+    flaws = tuple(_find_unearned_stars(starred))
+    claim = f"Each star: better than {baseline}, p < {ALPHA}."
+    yield Finding(paper, table, claim, "stars", len(starred), flaws)
 
-    # a star on the row that the method is tested against: at least one model of the method must be
-    # worse
-    reverse = [cell for cell in members if cell.key.method == against and cell.number.star]
-    flaws = [
-        Flaw(f"{cell} is not significantly better than any {method}")
-        for cell in reverse
-        if all(
-            significance(cell, other) is AuditVerdict.FAILS
-            for other in _rivals(cell, members, method)
-        )
-    ]
+    flaws = tuple(_find_missing_stars(unstarred))
+    claim = f"Every number better than {baseline} with p < {ALPHA} has a star."
+    yield Finding(paper, table, claim, "stars", len(unstarred), flaws)
+
+    reverse = [number for number in members if number.key.method == baseline and number.number.star]
     if reverse:
-        claim = f"A star on {against}: {method} is worse, p < {ALPHA}."
-        yield Finding(*where, claim, "stars", len(reverse), tuple(flaws))
+        flaws = tuple(_find_unearned_reverse_stars(reverse, members, method))
+        claim = f"A star on {baseline}: {method} is worse, p < {ALPHA}."
+        yield Finding(paper, table, claim, "stars", len(reverse), flaws)
 
-    families: dict[PublishedKey, list[tuple[Printed, Printed]]] = defaultdict(list)
-    for cell, other in pairs:
-        families[other.key].append((cell, other))
-    several = [family for family in families.values() if len(family) > 1]
-    if several:
-        most = max(map(len, several))
-        claim = (
-            f"Each star is still significant after {CORRECTION.name} over the tests "
-            f"against one number (up to {most})."
-        )
-        flaws = [flaw for family in several for flaw in _lost(family)]
-        checked = sum(cell.number.star for family in several for cell, _ in family)
-        yield Finding(*where, claim, "holm", checked, tuple(flaws), claimed=False)
+    yield from _check_corrected_stars(paper, table, pairs)
 
 
-def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
-    adjusted = CORRECTION.adjust([test.p if (test := contrast(*pair)) else 1.0 for pair in family])
-    for pair, p in zip(family, adjusted, strict=True):
-        if pair[0].number.star and p >= ALPHA:
-            yield Flaw(f"{_tested(*pair)}; after {CORRECTION.short} {p:.2g}")
+def _find_unearned_stars(starred: Sequence[NumberPair]) -> Iterator[Flaw]:
+    for pair in starred:
+        verdict = judge_better(*pair)
+        if verdict is not AuditVerdict.HOLDS:
+            yield Flaw(_describe_test(*pair), verdict)
 
 
-def _rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:
-    """Return another method's cells of the same encoder, setting, benchmark and task."""
-    return [
-        other for other in cells if other.key.method == method and other.key[4:8] == cell.key[4:8]
-    ]
+def _find_missing_stars(unstarred: Sequence[NumberPair]) -> Iterator[Flaw]:
+    for pair in unstarred:
+        if judge_better(*pair) is not AuditVerdict.HOLDS:
+            continue
+        test = compare(*pair)
+        is_sure = test is not None and test.highest < ALPHA
+        verdict = AuditVerdict.FAILS if is_sure else AuditVerdict.ROUNDING
+        yield Flaw(_describe_test(*pair), verdict)
 
 
-def _tested(cell: Printed, other: Printed) -> str:
-    return f"{cell} against {other.text}, {contrast(cell, other)}"
+def _find_unearned_reverse_stars(
+    starred: Sequence[Printed], members: Sequence[Printed], method: str
+) -> Iterator[Flaw]:
+    """Stars on the row that the method is tested against: at least one model of the method must be
+    worse.
+    """
+    for number in starred:
+        verdicts = [judge_better(number, rival) for rival in _find_rivals(number, members, method)]
+        if all(verdict is AuditVerdict.FAILS for verdict in verdicts):
+            yield Flaw(f"{number} is not significantly better than any {method}")
 
 
-def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Check each quoted cell against its source, or, where that paper is not in published.csv,
+def _check_corrected_stars(
+    paper: str, table: str, pairs: Sequence[NumberPair]
+) -> Iterator[Finding]:
+    """Check the stars after a correction over the tests against one number, which the papers do not
+    claim.
+    """
+    pairs_by_rival: dict[PublishedKey, list[NumberPair]] = defaultdict(list)
+    for number, rival in pairs:
+        pairs_by_rival[rival.key].append((number, rival))
+    families = [family for family in pairs_by_rival.values() if len(family) > 1]
+    if not families:
+        return
+
+    flaws = []
+    checked = 0
+    for family in families:
+        flaws += _find_lost_stars(family)
+        checked += sum(number.number.star for number, _ in family)
+    largest = max(map(len, families))
+    claim = (
+        f"Each star is still significant after {CORRECTION.name} over the tests "
+        f"against one number (up to {largest})."
+    )
+    yield Finding(paper, table, claim, "holm", checked, tuple(flaws), claimed=False)
+
+
+def _find_lost_stars(family: Sequence[NumberPair]) -> Iterator[Flaw]:
+    ps = []
+    for pair in family:
+        test = compare(*pair)
+        ps.append(test.p if test else 1.0)
+
+    for (number, rival), p in zip(family, CORRECTION.adjust(ps), strict=True):
+        if number.number.star and p >= ALPHA:
+            yield Flaw(f"{_describe_test(number, rival)}; after {CORRECTION.short} {p:.2g}")
+
+
+def _find_rivals(number: Printed, members: Sequence[Printed], method: str) -> list[Printed]:
+    """Return another method's numbers of the same encoder, setting, benchmark and task."""
+    place = number.key[4:8]
+    return [rival for rival in members if rival.key.method == method and rival.key[4:8] == place]
+
+
+def _describe_test(number: Printed, rival: Printed) -> str:
+    return f"{number} against {rival.text}, {compare(number, rival)}"
+
+
+def check_quotes(numbers: Sequence[Printed]) -> Iterator[Finding]:
+    """Check each quoted number against its source, or, where that paper is not in published.csv,
     against other quotes.
     """
-    papers = {cell.key.paper for cell in cells}
+    papers = {number.key.paper for number in numbers}
     # of one place: method, variant, encoder, setting, benchmark, task
-    places: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
-    tables: dict[tuple[str, str, str], list[Printed]] = defaultdict(list)
-    for cell in cells:
-        places[cell.key[2:8]].append(cell)
-        if cell.key.source != OWN:
-            tables[cell.key.paper, cell.key.table, cell.key.source].append(cell)
-    for (paper, table, source), quoted in tables.items():
-        known = source in papers
-        origins = [(cell, _origins(cell, places[cell.key[2:8]], known)) for cell in quoted]
-        compared = [(cell, there) for cell, there in origins if there]
-        flaws = tuple(flaw for pair in compared if (flaw := _misquoted(*pair)))
-        claim = f"Numbers quoted from {source} equal " + (
-            "their source." if known else "those quoted elsewhere."
-        )
+    numbers_by_place: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
+    quotes: dict[tuple[str, str, str], list[Printed]] = defaultdict(list)
+    for number in numbers:
+        key = number.key
+        numbers_by_place[key[2:8]].append(number)
+        if key.source != OWN:
+            quotes[key.paper, key.table, key.source].append(number)
+
+    for (paper, table, source), quoted in quotes.items():
+        is_known = source in papers
+        flaws = []
+        compared = 0
+        for quote in quoted:
+            origins = _find_origins(quote, numbers_by_place[quote.key[2:8]], is_known)
+            if not origins:
+                continue
+            compared += 1
+            if not _is_quoted_right(quote, origins):
+                flaws.append(Flaw(f"{quote}, there {_list_origins(origins)}"))
+
         if compared:
-            yield Finding(paper, table, claim, "quotes", len(compared), flaws)
+            place = "their source" if is_known else "those quoted elsewhere"
+            claim = f"Numbers quoted from {source} equal {place}."
+            yield Finding(paper, table, claim, "quotes", compared, tuple(flaws))
 
 
-def _origins(cell: Printed, candidates: Sequence[Printed], known: bool) -> list[Printed]:
-    source = cell.key.source
-    paper = cell.key.paper
-    if known:
+def _find_origins(quote: Printed, candidates: Sequence[Printed], is_known: bool) -> list[Printed]:
+    """The numbers that a quote is compared with: the source's own, or other papers' quotes of it."""
+    source = quote.key.source
+    if is_known:
         return [
-            other for other in candidates if (other.key.paper, other.key.source) == (source, OWN)
+            number
+            for number in candidates
+            if (number.key.paper, number.key.source) == (source, OWN)
         ]
     return [
-        other for other in candidates if other.key.source == source and other.key.paper != paper
+        number
+        for number in candidates
+        if number.key.source == source and number.key.paper != quote.key.paper
     ]
 
 
-def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw | None:
+def _is_quoted_right(quote: Printed, origins: Sequence[Printed]) -> bool:
     for origin in origins:
-        if equal(cell, origin) and (
-            origin.key.source != OWN or cell.number.std == origin.number.std
-        ):
-            return None
-    there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
-    return Flaw(f"{cell}, there {there}")
+        # of a source's own number, the deviation is quoted too
+        has_std = origin.key.source != OWN or quote.number.std == origin.number.std
+        if has_std and can_be_equal(quote, origin):
+            return True
+    return False
 
 
-def _p_of(away: float, stds: Sequence[float], counts: Sequence[int]) -> float:
-    sides = map(Summary, (away, 0.0), stds, counts)
-    test = t_test_from_summaries(*sides, equal_variance=True)  # the papers' own test
+def _list_origins(origins: Sequence[Printed]) -> str:
+    return ", ".join(f"{number.text} ({number.key.paper} {number.key.table})" for number in origins)
+
+
+def _compute_p(distance: float, stds: Sequence[float], counts: Sequence[int]) -> float:
+    first = Summary(distance, stds[0], counts[0])
+    second = Summary(0.0, stds[1], counts[1])
+    test = t_test_from_summaries(first, second, equal_variance=True)  # the papers' own test
     return 1.0 if test is None else test.p
 
 
-def _slack(first: float, second: float) -> float:
+def _compute_slack(first: float, second: float) -> float:
     """Return how far two roundings of one number can differ; roundings to the same unit are equal."""
     return EPSILON if first == second else (first + second) / 2 + EPSILON
 
 
-def _decimals(value: float) -> int:
+def _count_decimals(value: float) -> int:
     text = repr(value).partition(".")[2]
     return 0 if text == "0" else len(text)

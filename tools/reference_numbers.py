@@ -9,16 +9,27 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 import grounding_numbers
-from reference_runs import difference, interval, of, score, table
+from grounding_curves import draw_figures
+from grounding_runs import select_main_pair_runs
+from reference_runs import (
+    find_block,
+    find_column,
+    find_table,
+    format_difference,
+    format_interval,
+    format_score,
+    format_table,
+)
 
 from harness.formatting import count_of, fixed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, make_seen_tables
-from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.controls import describe_controls, find_rivals
 from harness.reporting.seeds.gains import make_forests, select_methods
 from harness.reporting.seeds.summary import SummaryTable
@@ -35,161 +46,176 @@ MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re
 WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
 #: examples/field
 FIELD = ("moco-simcse", "esimcse", "promptbert", "diffcse", "rankcse")
-#: its text teacher
+#: DALR's text teacher
 TEACHER = "none[pooling=mean]"
+#: the head of a column
+DIFFERENCE = f"difference to `simcse` (95 % interval), p after {CORRECTION.name}"
 
 
-def of_field(row: Row) -> bool:
+def is_of_field(row: Row) -> bool:
     """Whether a row is a method of examples/field, which has a section of its own."""
     return re.split(r"[\[@]", row.label.variant)[0] in FIELD
 
 
-def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
+def list_verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
     """Sentences on which variants are better or worse than SimCSE, alone and in their families."""
     cells = {row.label: row.cells[column] for row in rows if row.cells[column].test}
     sides = (
         ("Better than", Significance.BETTER, Significance.BETTER_ALONE),
         ("Worse than", Significance.WORSE, Significance.WORSE_ALONE),
     )
-    for said, verdict, before_correction in sides:
+    for words, verdict, verdict_alone in sides:
         names = [f"`{label}`" for label, cell in cells.items() if cell.verdict is verdict]
         if names:
-            yield f"- {said} SimCSE: {', '.join(names)}."
-        alone = [
-            f"`{label}` ({describe_test(cell, 2)})"
-            for label, cell in cells.items()
-            if cell.verdict is before_correction
-        ]
-        if alone:
-            yield f"- {said} SimCSE only before {CORRECTION.name}: {', '.join(alone)}."
+            yield f"- {words} SimCSE: {', '.join(names)}."
+
+        names_alone = []
+        for label, cell in cells.items():
+            if cell.verdict is verdict_alone:
+                names_alone.append(f"`{label}` ({describe_test(cell, 2)})")
+        if names_alone:
+            yield f"- {words} SimCSE only before {CORRECTION.name}: {', '.join(names_alone)}."
 
 
-def controls(one: SummaryTable, column: Column) -> Iterator[tuple[str, str]]:
-    """The best method of each setting with its strongest control."""
-    for forest in make_forests(one, column):
+def list_strongest_controls(table: SummaryTable, column: Column) -> Iterator[tuple[str, str]]:
+    """Each setting, and its best method with its strongest control in words."""
+    for forest in make_forests(table, column):
         best = select_methods(forest)[0]
-        some = find_rivals(best.row, forest.rows, column, forest.metric)
-        said = describe_controls(some, best.row, forest.metric)
-        yield forest.block.setting, f"best mean of the methods: `{best.row.label}`.{said}"
+        rivals = find_rivals(best.row, forest.rows, column, forest.metric)
+        words = describe_controls(rivals, best.row, forest.metric)
+        yield forest.block.setting, f"best mean of the methods: `{best.row.label}`.{words}"
 
 
-def tiny() -> Iterator[str]:
+def show_tiny() -> Iterator[str]:
     """Every method in both readings on the toy world."""
-    one = of("tiny", "sts")
-    (block,) = (block for block in one.blocks if block.setting == "toy")
-    column = next(column for column in one.columns if column.task == AVERAGE)
-    plain = [row for row in block.rows if "@" not in row.label.variant and _is_shown(row)]
-    known = {row.label.variant: row for row in block.rows}
+    table = find_table("tiny", "sts")
+    block = find_block(table, "toy")
+    column = find_column(table, AVERAGE)
+    row_by_variant = {row.label.variant: row for row in block.rows}
+    lines = []
+    for row in block.rows:
+        variant = row.label.variant
+        if "@" in variant or not _is_shown(row):
+            continue
+        is_compared = row.is_trained and not block.is_baseline(row)
+        lines.append(
+            [
+                f"`{variant}`",
+                format_score(table, row, column),
+                format_difference(table, row, column) if is_compared else "",
+                format_score(table, row_by_variant.get(f"{variant}@official"), column),
+            ]
+        )
+
     seeds = count_of(max(len(row.seeds) for row in block.rows), "seed")
-    rows = (
-        [
-            f"`{row.label.variant}`",
-            score(one, row, column),
-            difference(one, row, column) if row.is_trained and not block.is_baseline(row) else "",
-            score(one, known.get(f"{row.label.variant}@official"), column),
-        ]
-        for row in plain
-    )
-    yield from table(
-        [
-            f"ToySTS, Spearman x 100, {seeds}",
-            "`@paper`",
-            f"difference to `simcse` (95 % interval), p after {CORRECTION.name}",
-            "`@official`",
-        ],
-        rows,
-    )
+    head = [f"ToySTS, Spearman x 100, {seeds}", "`@paper`", DIFFERENCE, "`@official`"]
+    yield from format_table(head, lines)
     yield ""
-    yield from (
-        f"- {said[0].upper()}{said[1:]}"
-        for setting, said in controls(one, column)
-        if setting == "toy"
-    )
+    for setting, words in list_strongest_controls(table, column):
+        if setting == "toy":
+            yield f"- {words[0].upper()}{words[1:]}"
 
 
 def _is_shown(row: Row) -> bool:
     """Whether a row is a method or a control as its profile trains it, not one of a table's
     ablations.
     """
-    return not (row.label.overrides or of_field(row)) and (
-        "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
-    )
+    if row.label.overrides or is_of_field(row):
+        return False
+    variant = row.label.variant
+    return "[" not in variant or "images=" in variant or not row.is_trained
 
 
-def small() -> Iterator[str]:
+def show_small() -> Iterator[str]:
     """Every variant of the profile small, by setting."""
-    one = of("small", "sts")
-    retrieval = of("small", "retrieval")
-    shown = [next(c for c in one.columns if c.task == task) for task in ("STS-B", AVERAGE)]
-    found = {row.label: row for row in retrieval.rows}
+    table = find_table("small", "sts")
+    benchmark = find_column(table, "STS-B")
+    average = find_column(table, AVERAGE)
+    retrieval = find_table("small", "retrieval")
     recall = next(column for column in retrieval.columns if column.metric == "t2i_R@10")
-    rows = []
-    seen = set()
-    for block in one.blocks:
+    retrieval_rows = {row.label: row for row in retrieval.rows}
+
+    lines = []
+    listed = set[Label]()
+    for block in table.blocks:
         for row in block.rows:
-            if row.label in seen or row.label.overrides or of_field(row):
+            label = row.label
+            if label in listed or label.overrides or is_of_field(row):
                 continue
-            seen.add(row.label)
-            compared = row.is_trained and not block.is_baseline(row)
-            rows.append([
-                f"`{row.label.variant}`", row.label.setting if row.is_trained else "–", str(len(row.seeds)),
-                *(score(one, row, column) for column in shown),
-                difference(one, row, shown[1]) if compared else "",
-                score(retrieval, found.get(row.label), recall),
-            ])  # fmt: skip
+            listed.add(label)
+            is_compared = row.is_trained and not block.is_baseline(row)
+            lines.append(
+                [
+                    f"`{label.variant}`",
+                    label.setting if row.is_trained else "–",
+                    str(len(row.seeds)),
+                    format_score(table, row, benchmark),
+                    format_score(table, row, average),
+                    format_difference(table, row, average) if is_compared else "",
+                    format_score(retrieval, retrieval_rows.get(label), recall),
+                ]
+            )
+
     head = [
         "variant",
         "setting",
         "seeds",
         "STS-B",
         "Avg of 7 STS",
-        f"difference to `simcse` (95 % interval), p after {CORRECTION.name}",
+        DIFFERENCE,
         "text to image R@10",
     ]
-    yield from table(head, rows)
+    yield from format_table(head, lines)
     yield ""
-    yield from (f"- `{setting}`: {said}" for setting, said in controls(one, shown[1]))
+    for setting, words in list_strongest_controls(table, average):
+        yield f"- `{setting}`: {words}"
 
 
-def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield f"- `{setting}`: {line[2].lower()}{line[3:]}"
-
-
-def field() -> Iterator[str]:
+def show_field() -> Iterator[str]:
     """Methods of the field beside SimCSE, profiles tiny and small; in the families of the other
     tables.
     """
-    for profile, setting, said in (
-        ("tiny", "toy", "ToySTS"),
-        ("small", "wiki+flickr8k", "Avg of 7 STS"),
-    ):
-        one = of(profile, "sts")
-        (block,) = (block for block in one.blocks if block.setting == setting)
-        column = next(column for column in one.columns if column.task == AVERAGE)
-        trained = [row for row in block.trained if not row.label.overrides]
-        mine = [row for row in trained if of_field(row)]
-        shown = [*(row for row in trained if block.is_baseline(row)), *mine]
-        values = [[str(len(row.seeds)), score(one, row, column)] for row in shown]
-        less = ["" if block.is_baseline(row) else difference(one, row, column) for row in shown]
-        head = [
-            f"profile `{profile}`, setting `{setting}`",
-            "seeds",
-            said,
-            f"less `simcse` (95 %), {CORRECTION.short}'s p",
-        ]
-        yield from table(
-            head,
-            ([f"`{r.label.variant}`", *v, d] for r, v, d in zip(shown, values, less, strict=True)),
-        )
-        yield from (
-            ["", *lines, ""] if (lines := [*_in_setting(setting, verdicts(mine, column))]) else [""]
-        )
+    yield from _show_field_in("tiny", "toy", "ToySTS")
+    yield from _show_field_in("small", "wiki+flickr8k", "Avg of 7 STS")
 
 
-def seen(results: Sequence[Result]) -> Iterator[str]:
+def _show_field_in(profile: str, setting: str, title: str) -> Iterator[str]:
+    """The methods of the field in a setting; `title` names the column of scores."""
+    table = find_table(profile, "sts")
+    block = find_block(table, setting)
+    column = find_column(table, AVERAGE)
+    trained = [row for row in block.trained if not row.label.overrides]
+    baselines = [row for row in trained if block.is_baseline(row)]
+    methods = [row for row in trained if is_of_field(row)]
+    lines = []
+    for row in [*baselines, *methods]:
+        less = "" if block.is_baseline(row) else format_difference(table, row, column)
+        score = format_score(table, row, column)
+        lines.append([f"`{row.label.variant}`", str(len(row.seeds)), score, less])
+
+    less_simcse = f"less `simcse` (95 %), {CORRECTION.short}'s p"
+    yield from format_table(
+        [f"profile `{profile}`, setting `{setting}`", "seeds", title, less_simcse], lines
+    )
+    yield ""
+    verdicts = list(list_verdicts(methods, column))
+    for verdict in verdicts:
+        sentence = verdict.removeprefix("- ")
+        yield f"- `{setting}`: {sentence[0].lower()}{sentence[1:]}"
+    if verdicts:
+        yield ""
+
+
+def show_seen(results: Sequence[Result]) -> Iterator[str]:
     """Scores and gains over SimCSE on pairs that training has seen and on the others."""
-    tables = [one for one in make_seen_tables(results, metrics_of(results)) if one.mean]
+    lines = []
+    notes = []
+    for table in make_seen_tables(results, metrics_of(results)):
+        if not table.mean:
+            continue
+        lines += _list_seen_rows(table)
+        notes += [note for note in table.notes() if note.startswith(("Not compared", "Fewer"))]
+
     head = [
         "variant",
         "setting",
@@ -200,90 +226,99 @@ def seen(results: Sequence[Result]) -> Iterator[str]:
         "gain on seen",
         "gain on unseen",
     ]
-    yield from table(head, (row for one in tables for row in _seen_rows(one)))
-    notes = [
-        f"- {note}"
-        for one in tables
-        for note in one.notes()
-        if note.startswith(("Not compared", "Fewer"))
-    ]
-    yield from ["", *dict.fromkeys(notes)] if notes else []
+    yield from format_table(head, lines)
+    if notes:
+        yield ""
+        for note in dict.fromkeys(notes):
+            yield f"- {note}"
 
 
-def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
-    for row in (row for row in one.rows if not row.label.overrides):
-        digits = one.metric.digits
-        pairs = one.pairs(row, SEEN, one.mean)
+def _list_seen_rows(table: SeenTable) -> Iterator[Sequence[str]]:
+    digits = table.metric.digits
+    for row in table.rows:
+        if row.label.overrides:
+            continue
+
         scores = []
         gains = []
         for part in (SEEN, UNSEEN):
-            cell = one.scores(row, part, one.mean)
-            gain = one.gains.get((row.label, part, one.mean))
+            cell = table.scores(row, part, table.mean)
+            gain = table.gains.get((row.label, part, table.mean))
             scores.append(fixed(cell.summary.mean, digits) if cell else "")
-            gains.append(interval(gain.test, digits) if gain and gain.test else "")
+            gains.append(format_interval(gain.test, digits) if gain and gain.test else "")
+
+        pairs = table.pairs(row, SEEN, table.mean)
         yield [
             f"`{row.label}`",
-            one.setting,
-            ", ".join(one.averaged),
+            table.setting,
+            ", ".join(table.averaged),
             fixed(pairs.summary.mean, 0) if pairs else "",
             *scores,
             *gains,
         ]
 
 
-def teacher() -> Iterator[str]:
+def show_teacher() -> Iterator[str]:
     """What DALR gains by its text teacher and what by pictures, profile small."""
-    one = of("small", "sts")
-    column = next(column for column in one.columns if column.task == AVERAGE)
-    (block,) = (block for block in one.blocks if block.setting == "wiki+flickr8k")
-    known = {row.label.variant: row for row in block.trained if not row.label.overrides}
-    steps = (
-        ("`simcse`", "simcse"),
-        ("and the text teacher", WITHOUT_PICTURES),
-        ("and the pictures: `dalr`", "dalr"),
-    )
-    alone = next(row for row in block.untrained if row.label.variant == TEACHER)
-    digits = one.metric(column).digits
-    rows = [
-        [
-            f"the text teacher alone: `{TEACHER}`",
-            str(format_summary(alone.cells[column].summary, digits)),
-            "",
-        ]
+    table = find_table("small", "sts")
+    column = find_column(table, AVERAGE)
+    digits = table.metric(column).digits
+    block = find_block(table, "wiki+flickr8k")
+    row_by_variant = {row.label.variant: row for row in block.trained if not row.label.overrides}
+
+    def format_mean(row: Row) -> str:
+        return str(format_summary(row.cells[column].summary, digits))
+
+    teacher = next(row for row in block.untrained if row.label.variant == TEACHER)
+    simcse = row_by_variant["simcse"]
+    lines = [
+        [f"the text teacher alone: `{TEACHER}`", format_mean(teacher), ""],
+        ["`simcse`", format_mean(simcse), ""],
     ]
-    found = ""
-    for (said, variant), before in zip(steps, [None, *steps], strict=False):
-        cell = known[variant].cells[column]
-        shown = ""
-        if before:
-            outcome = one.conclude(known[variant], known[before[1]], column)
-            if outcome.test:
-                found = outcome.words
-                shown = f"{interval(outcome.test, digits)}, {found}"
-        rows.append([said, str(format_summary(cell.summary, digits)), shown])
-    seeds = known["dalr"].cells[column].summary.n
-    yield from table(["", f"Avg of 7 STS, {seeds} seeds", "more than the row above (95 %)"], rows)
-    yield from ["", f"- On this data, DALR with its pictures and without them: {found}."]
+    verdict = ""
+    previous = simcse
+    steps = (("and the text teacher", WITHOUT_PICTURES), ("and the pictures: `dalr`", "dalr"))
+    for title, variant in steps:
+        row = row_by_variant[variant]
+        conclusion = table.conclude(row, previous, column)
+        gain = ""
+        if conclusion.test:
+            verdict = conclusion.words
+            gain = f"{format_interval(conclusion.test, digits)}, {verdict}"
+        lines.append([title, format_mean(row), gain])
+        previous = row
+
+    seeds = previous.cells[column].summary.n
+    head = ["", f"Avg of 7 STS, {seeds} seeds", "more than the row above (95 %)"]
+    yield from format_table(head, lines)
+    yield ""
+    yield f"- On this data, DALR with its pictures and without them: {verdict}."
+
+
+def show_grounding_seen() -> Iterator[str]:
+    """The pairs that training has seen, in the runs of the main question of grounding."""
+    return show_seen(select_main_pair_runs())
 
 
 BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
-    "tiny": tiny,
-    "small": small,
-    "teacher": teacher,
-    "field": field,
+    "tiny": show_tiny,
+    "small": show_small,
+    "teacher": show_teacher,
+    "field": show_field,
     **grounding_numbers.BLOCKS,
-    "grounding-seen": lambda: grounding_numbers.or_command(
-        lambda: seen(grounding_numbers.main_pair_runs())
-    ),
+    "grounding-seen": partial(grounding_numbers.show_or_name_command, show_grounding_seen),
 }
 
 
-def written(text: str) -> str:
+def make_page(text: str) -> str:
     """A page with its blocks made anew."""
-    return MARKED.sub(
-        lambda block: block[1] + block[2] + "".join(f"{line}\n" for line in BLOCKS[block[1]]()),
-        text,
-    )
+
+    def make_block(match: re.Match[str]) -> str:
+        name, end_of_mark, _ = match.groups()
+        lines = "".join(f"{line}\n" for line in BLOCKS[name]())
+        return f"{name}{end_of_mark}{lines}"
+
+    return MARKED.sub(make_block, text)
 
 
 @click.command(help=__doc__)
@@ -293,15 +328,17 @@ def written(text: str) -> str:
 def main(write: bool) -> None:
     """Compare, or write."""
     for page in (PAGE, GROUNDING):
-        old = page.read_text("utf-8")
-        new = written(old)
+        text = page.read_text("utf-8")
+        made_anew = make_page(text)
         if write:
-            page.write_text(new, "utf-8")
-            for name, svg in grounding_numbers.figures() if page == GROUNDING else ():
-                (page.parent / name).write_text(svg, "utf-8")
-        elif new != old:
-            how = "`python tools/reference_numbers.py --write` writes it anew"
-            sys.exit(f"{page.name} differs from results/reference; {how}")
+            page.write_text(made_anew, "utf-8")
+        elif made_anew != text:
+            command = "`python tools/reference_numbers.py --write` writes it anew"
+            sys.exit(f"{page.name} differs from results/reference; {command}")
+
+    if write:
+        for name, svg in draw_figures():
+            (GROUNDING.parent / name).write_text(svg, "utf-8")
 
 
 if __name__ == "__main__":

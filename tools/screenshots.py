@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 from PIL import Image
@@ -20,6 +20,9 @@ from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.questions import QuestionPage, QuestionsSection
 from harness.reporting.tables.grids import Grid, make_summary_grid
 from harness.store import Store
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 OUT = DOCS / "screenshots"
@@ -59,19 +62,20 @@ SHOTS = {
 }
 
 
-def shown_numbers(results: Path = RESULTS) -> dict[str, list[str]]:
+def collect_numbers(results: Path = RESULTS) -> dict[str, list[str]]:
     """The numbers that the pictures show, by the page and the part of it."""
     contents = Contents.of(Store(results))
-    return {
-        ANSWER: list(answer_numbers(answer_page(contents))),
-        "overview.html": list(_leaderboard_numbers(contents)),
-        "profiles/tiny.html#tiny-sts": list(_table_numbers(contents, "tiny")),
-        f"profiles/tiny.html{CURVES}": list(_last_dev_scores(contents)),
-        "profiles/small.html#small-sts": list(_table_numbers(contents, "small")),
+    numbers = {
+        ANSWER: list_answer_numbers(find_answer_page(contents)),
+        "overview.html": _list_leaderboard_numbers(contents),
+        "profiles/tiny.html#tiny-sts": _list_table_numbers(contents, "tiny"),
+        f"profiles/tiny.html{CURVES}": _list_last_dev_scores(contents),
+        "profiles/small.html#small-sts": _list_table_numbers(contents, "small"),
     }
+    return {place: list(lines) for place, lines in numbers.items()}
 
 
-def answer_page(contents: Contents) -> QuestionPage:
+def find_answer_page(contents: Contents) -> QuestionPage:
     """The page of the question that the README speaks of. Raises LookupError without one."""
     pages = QuestionsSection("questions", contents).pages
     for page in pages:
@@ -80,7 +84,7 @@ def answer_page(contents: Contents) -> QuestionPage:
     raise LookupError(f"no question is {ANSWER}: {', '.join(page.key for page in pages)}")
 
 
-def answer_numbers(page: QuestionPage) -> Iterator[str]:
+def list_answer_numbers(page: QuestionPage) -> Iterator[str]:
     """What the page of a question says: the answer, the rows of its figure, its checks, and the next
     run.
     """
@@ -96,7 +100,7 @@ def answer_numbers(page: QuestionPage) -> Iterator[str]:
     yield page.sentence
 
 
-def _leaderboard_numbers(contents: Contents) -> Iterator[str]:
+def _list_leaderboard_numbers(contents: Contents) -> Iterator[str]:
     """The first leaderboard: its sentence, and each method with its score and gain."""
     board = LeaderboardSection("leaderboard", contents).boards[0]
     yield board.sentences[0].text
@@ -105,14 +109,14 @@ def _leaderboard_numbers(contents: Contents) -> Iterator[str]:
         yield f"{entries[0].gain.name}: {entries[0].score}; {gain}; {test}"
 
 
-def _table_numbers(contents: Contents, profile: str) -> Iterator[str]:
+def _list_table_numbers(contents: Contents, profile: str) -> Iterator[str]:
     """The lines of a profile's table of STS, which its charts show too."""
     for table in contents.tables:
         if (table.profile, table.suite) == (profile, "sts"):
-            yield from _lines(make_summary_grid(table))
+            yield from _list_lines(make_summary_grid(table))
 
 
-def _lines(grid: Grid) -> Iterator[str]:
+def _list_lines(grid: Grid) -> Iterator[str]:
     for section in grid.sections:
         for line in section.lines:
             heads = [str(head) for head in line.heads]
@@ -120,7 +124,7 @@ def _lines(grid: Grid) -> Iterator[str]:
             yield f"{section.title}: {', '.join(heads)}: {'; '.join(cells)}"
 
 
-def _last_dev_scores(contents: Contents) -> Iterator[str]:
+def _list_last_dev_scores(contents: Contents) -> Iterator[str]:
     """Where the curves of the toy world end: the mean over seeds of each variant."""
     runs = contents.frames.runs
     place = (runs["profile"] == "tiny") & (runs["setting"] == "toy")
@@ -129,7 +133,7 @@ def _last_dev_scores(contents: Contents) -> Iterator[str]:
         yield f"{variant}: {mean:.2f}"
 
 
-def written_numbers() -> Mapping[str, Sequence[str]]:
+def read_numbers() -> Mapping[str, Sequence[str]]:
     """The numbers that were written with the pictures."""
     numbers: Mapping[str, Sequence[str]] = json.loads(NUMBERS.read_text("utf-8"))
     return numbers
@@ -150,24 +154,33 @@ def main(chromium: str, out: Path) -> None:
     out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         report = harness.report(RESULTS, Path(folder) / "report")
-        answer = answer_page(Contents.of(Store(RESULTS))).path
+        pages = report.page.parent
+        answer = find_answer_page(Contents.of(Store(RESULTS))).path
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, shot in SHOTS.items():
-            page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
-            page.emulate_media(color_scheme=None if shot.theme == "print" else shot.theme)
-            page.set_default_timeout(PATIENCE)
-            path = answer if shot.page == ANSWER else shot.page
-            page.goto((report.page.parent / path).as_uri() + shot.place)
-            page.wait_for_selector("html[data-charts=drawn]")
-            page.wait_for_timeout(SETTLING)
-            if shot.theme == "print":
-                page.emulate_media(media="print")
-                page.evaluate("(id) => document.querySelector(id).scrollIntoView()", shot.place)
-            picture = Image.open(BytesIO(page.screenshot()))
+            page = pages / (answer if shot.page == ANSWER else shot.page)
+            picture = take_screenshot(browser, page, shot)
             picture.convert("RGB").quantize(64).save(out / f"{name}.png", optimize=True)
-            page.close()
-    numbers = json.dumps(shown_numbers(RESULTS), indent=1, ensure_ascii=False)
+
+    numbers = json.dumps(collect_numbers(RESULTS), indent=1, ensure_ascii=False)
     (out / NUMBERS.name).write_text(f"{numbers}\n", encoding="utf-8")
+
+
+def take_screenshot(browser: Browser, page: Path, shot: Shot) -> Image.Image:
+    """A picture of a page of a report, once its charts are drawn."""
+    tab = browser.new_page(viewport={"width": shot.width, "height": shot.height})
+    tab.emulate_media(color_scheme=None if shot.theme == "print" else shot.theme)
+    tab.set_default_timeout(PATIENCE)
+    tab.goto(page.as_uri() + shot.place)
+    tab.wait_for_selector("html[data-charts=drawn]")
+    tab.wait_for_timeout(SETTLING)
+
+    if shot.theme == "print":
+        tab.emulate_media(media="print")
+        tab.evaluate("(id) => document.querySelector(id).scrollIntoView()", shot.place)
+    picture = Image.open(BytesIO(tab.screenshot()))
+    tab.close()
+    return picture
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def read_pixels(jpeg: bytes) -> np.ndarray:
     return np.moveaxis(blue_first - means, -1, 0)
 
 
-def untrained_network() -> torch.nn.Module:
+def make_untrained_network() -> torch.nn.Module:
     """The layers of SqueezeNet 1.1 up to its last fire module, with weights drawn by SEED."""
     torch.manual_seed(SEED)
     network: torch.nn.Module = squeezenet1_1(weights=None).features
@@ -61,7 +61,7 @@ def write_features(root: Path) -> Path:
     """Compute the features of all training pictures below a data root; return their file."""
     folder = root / "paired/flickr8k"
     table = pyarrow.parquet.read_table(folder / "train.parquet", columns=["image_id", "jpeg"])
-    features = list(compute_features(table["jpeg"].to_pylist(), untrained_network()))
+    features = list(compute_features(table["jpeg"].to_pylist(), make_untrained_network()))
 
     file = folder / "train_squeezenet_untrained.parquet"
     columns = {

@@ -113,7 +113,7 @@ def test_the_page_of_encoders_says_what_comes_back(kind: str) -> None:
     """`make encoders` writes it anew; three of its families are tried here."""
     page = (ROOT / "docs" / "encoders.md").read_text()
     notes = re.findall(r"^\d+\. (.*)$", page, re.MULTILINE)
-    assert kind in encoder_groups()[encoders_page.outcome(encoders_page.row_of(kind), notes)]
+    assert kind in encoder_groups()[encoders_page.describe_row(encoders_page.try_type(kind), notes)]
 
 
 def test_every_family_of_encoders_is_right_or_refused() -> None:

@@ -19,7 +19,7 @@ def test_the_pictures_have_the_numbers_of_the_results() -> None:
     """Take them anew with `python tools/screenshots.py CHROMIUM`."""
     if not screenshots.NUMBERS.is_file():
         pytest.skip("the pictures are older than their numbers; take them anew")
-    assert screenshots.written_numbers() == screenshots.shown_numbers()
+    assert screenshots.read_numbers() == screenshots.collect_numbers()
 
 
 def test_every_picture_of_a_page_is_taken_by_the_command() -> None:
@@ -38,7 +38,7 @@ def test_the_numbers_of_the_answer_are_all_that_its_page_says() -> None:
     runs = [run for name, values in methods.items() for run in over_seeds(name, values)]
     (forest,) = make_forests(tables(runs)[0], fewest=1)
     page = QuestionPage(Question(forest), "index.html", "answer", DEFAULT_COMMANDS)
-    numbers = "\n".join(screenshots.answer_numbers(page))
+    numbers = "\n".join(screenshots.list_answer_numbers(page))
     assert numbers.startswith("MCSE, by 49.57, ")
     assert "1 MCSE: 71.73 ± 1.55; +49.57\n2 SimCSE (baseline): 22.17 ± 2.02; \n" in numbers
     assert all(f"{check.mark} {check.about}: {check.text}" in numbers for check in page.checks)

@@ -201,8 +201,8 @@ def test_a_lone_adapter_and_a_layer_without_its_list_are_named(
 def test_heads_that_transformers_adds_are_no_obstacle(
     kind: str, reader: str, tmp_path: Path
 ) -> None:
-    encoders_page.small(kind, tmp_path, num_labels=3, reader=reader)
-    alone = encoders_page.alone(tmp_path, "mean")
+    encoders_page.save_small_model(kind, tmp_path, num_labels=3, reader=reader)
+    alone = encoders_page.embed_by_transformers(tmp_path, "mean")
     np.testing.assert_allclose(
         Student.load(tmp_path, "mean").embed(encoders_page.SENTENCES), alone, rtol=1e-3, atol=1e-5
     )
@@ -382,7 +382,7 @@ def test_the_harness_chooses_the_attention_and_the_outputs(
 def test_a_model_is_saved_and_read_again(
     kind: str, options: dict[str, object], tmp_path: Path
 ) -> None:
-    encoders_page.small(kind, tmp_path / "given", **options)
+    encoders_page.save_small_model(kind, tmp_path / "given", **options)
     student = Student.load(tmp_path / "given", "mean")
     student.save(tmp_path / "saved")
     again = Student.load(tmp_path / "saved", "mean")
@@ -395,7 +395,7 @@ def test_a_model_is_saved_and_read_again(
     ("kind", "key"), [("gpt2", "n_layer"), ("distilbert", "n_layers"), ("xlm", "n_layers")]
 )
 def test_layers_by_another_name_are_counted_too(kind: str, key: str, tmp_path: Path) -> None:
-    encoders_page.small(kind, tmp_path)
+    encoders_page.save_small_model(kind, tmp_path)
     edit(tmp_path / "config.json", **{key: 100_000})
     with pytest.raises(UserError, match="num_hidden_layers = 100000, more than"):
         Student.load(tmp_path, "mean")

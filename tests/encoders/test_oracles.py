@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from encoders_page import SENTENCES as LAYOUT_SENTENCES
-from encoders_page import by_modules, layout_folders, small
+from encoders_page import embed_by_modules, save_layouts, save_small_model
 from faults_tools import short_run
 from model_folders import SPECIAL, edit, other_digits, word_pieces, write_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -144,7 +144,7 @@ def test_weights_are_read_in_float32_whatever_config_json_names(
     from sentence_transformers.sentence_transformer import modules as made
 
     encoder = tmp_path / "encoder"
-    small("bert", encoder)
+    save_small_model("bert", encoder)
     layers = [made.Transformer(str(encoder)), made.Pooling(32, "mean")]
     SentenceTransformer(modules=layers, device="cpu").save(str(tmp_path / "modules"))
     expected = SentenceTransformer(str(tmp_path / "modules"), device="cpu").encode(SENTENCES)
@@ -164,7 +164,7 @@ def t5_vectors(folder: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("saved_by", [T5Model, T5EncoderModel])
 def test_the_encoder_of_t5_is_read(saved_by: Any, tmp_path: Path) -> None:
-    small("bert", tmp_path / "bert")
+    save_small_model("bert", tmp_path / "bert")
     config = saved_by.config_class(
         vocab_size=64, d_model=32, d_kv=16, d_ff=48, num_layers=2, num_heads=2, pad_token_id=0
     )
@@ -190,13 +190,13 @@ def test_each_kind_of_module_is_equal_to_its_library_or_refused(tmp_path: Path) 
     from sentence_transformers import SentenceTransformer
 
     refused = []
-    for name, folder in layout_folders(tmp_path).items():
+    for name, folder in save_layouts(tmp_path).items():
         try:
             model = SentenceModules.load(folder)
         except UserError:
             refused.append(name)
             continue
-        expected = by_modules(folder, "modules")
+        expected = embed_by_modules(folder, "modules")
         np.testing.assert_allclose(model.embed(LAYOUT_SENTENCES), expected, atol=1e-4)
         views = model.views(LAYOUT_SENTENCES, 1)[:, 0]
         np.testing.assert_allclose(views.detach().numpy(), expected, atol=1e-4)

@@ -16,7 +16,7 @@ import torch
 import transformers
 from cases import mark_others_long
 from click.testing import CliRunner
-from encoders_page import small
+from encoders_page import save_small_model
 from faults_tools import short_run
 from model_folders import edit
 from tokenizers import processors
@@ -65,7 +65,7 @@ def save_model(
     """A small random model of a type, whose tokenizer puts its tokens in these places and pads on
     this side.
     """
-    small(kind, folder, **sizes)
+    save_small_model(kind, folder, **sizes)
     made = PreTrainedTokenizerFast.from_pretrained(folder)
     made.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=TEMPLATES[places], special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
-from audit_papers import Claim, audit, main, read_claims
+from audit_papers import Claim, check_papers, main, read_claims
 from click.testing import CliRunner
-from printed_numbers import Finding, contrast, printed_numbers, significance
+from printed_numbers import Finding, compare, judge_better, make_printed_numbers
 
 from harness.errors import UserError
 from harness.papers.audit import count_verdicts, read_findings
@@ -18,7 +18,7 @@ from harness.papers.published import REPORTS, Published, PublishedKey, read_publ
 
 @pytest.fixture(scope="module")
 def findings() -> list[Finding]:
-    return audit(read_published())
+    return check_papers(read_published())
 
 
 def of(findings: list[Finding], paper: str, where: str, text: str) -> Finding:
@@ -212,7 +212,7 @@ def test_rounding_is_taken_in_the_papers_favour() -> None:
     """The extremes of p over the box of unrounded values, found by trying its corners and both
     forms.
     """
-    a, b = printed_numbers(cells(78.0, 77.1, 0.8), [])
+    a, b = make_printed_numbers(cells(78.0, 77.1, 0.8), [])
     tried = [
         scipy.stats.ttest_ind_from_stats(
             78.0 + x, (0.7 + s) * f, 5, 77.1 + y, (0.8 + t) * f, 5
@@ -223,15 +223,15 @@ def test_rounding_is_taken_in_the_papers_favour() -> None:
         for t in (-0.05, 0.05)
         for f in (1.0, (5 / 4) ** 0.5)
     ]
-    contrasted = contrast(a, b)
-    assert (contrasted.least, contrasted.most) == pytest.approx((min(tried), max(tried)))
-    assert contrasted.least < contrasted.p < contrasted.most
+    contrasted = compare(a, b)
+    assert (contrasted.lowest, contrasted.highest) == pytest.approx((min(tried), max(tried)))
+    assert contrasted.lowest < contrasted.p < contrasted.highest
 
 
 def test_a_star_needs_a_gain_and_a_small_p() -> None:
     states = {80.0: "holds", 78.0: "within rounding", 77.3: "fails", 74.0: "fails", 77.1: "fails"}
     assert {
-        mine: significance(*printed_numbers(cells(mine, 77.1), [])) for mine in states
+        mine: judge_better(*make_printed_numbers(cells(mine, 77.1), [])) for mine in states
     } == states
 
 
@@ -243,7 +243,7 @@ def test_a_changed_number_changes_the_finding() -> None:
     )
     old = numbers[at]
     numbers[at] = Published(old.value + 1.0, old.std, old.seeds, star=True)
-    changed = audit(numbers)
+    changed = check_papers(numbers)
     assert of(changed, "kdmcse", "T1", "quoted from mcse").failed == 1
     assert of(changed, "kdmcse", "T1", "mean of its tasks").failed == 1
     assert of(changed, "kdmcse", "T1", "A star on mcse").checked == 1
@@ -258,7 +258,7 @@ def test_a_claim_that_names_no_number_or_option_says_so() -> None:
         ),
     ):
         with pytest.raises(UserError, match=words):
-            audit(
+            check_papers(
                 cells(80.0, 79.0),
                 [Claim("mcse", "here", "a claim", "difference", arguments, "line 2")],
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from encoders_page import small
+from encoders_page import save_small_model
 from model_folders import edit
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -41,7 +41,7 @@ def save_encoder(
 ) -> Path:
     """A small random encoder whose tokenizer puts its tokens where the template says."""
     model = folder / "model"
-    small(kind, model, **sizes)
+    save_small_model(kind, model, **sizes)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(model)
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=template, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from encoders_page import small
+from encoders_page import save_small_model
 from model_folders import edit, other_digits
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
@@ -34,7 +34,7 @@ def check_tokens(folder: Path) -> None:
 
 
 def save_router(folder: Path) -> None:
-    small("bert", folder / "encoder")
+    save_small_model("bert", folder / "encoder")
     tokenizer = Tokenizer.from_file(str(folder / "encoder" / "tokenizer.json"))
     torch.manual_seed(0)
     queries, documents = (StaticEmbedding(tokenizer, embedding_dim=16) for _ in range(2))
@@ -52,7 +52,7 @@ def check_router(folder: Path) -> None:
 
 
 def save_modules(folder: Path) -> None:
-    small("bert", folder / "encoder")
+    save_small_model("bert", folder / "encoder")
     modules = [Transformer(str(folder / "encoder")), Pooling(32, "mean")]
     library = SentenceTransformer(modules=modules, device="cpu")
     library.save(str(folder / "model"))
@@ -66,7 +66,7 @@ def check_float32(folder: Path) -> None:
 
 
 def save_t5(folder: Path) -> None:
-    small("bert", folder / "bert")
+    save_small_model("bert", folder / "bert")
     sizes = {"vocab_size": 64, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2}
     torch.manual_seed(0)
     T5EncoderModel(T5Config(**sizes, num_heads=2, pad_token_id=0)).save_pretrained(folder / "model")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from builders import result, sts
-from encoders_page import small
+from encoders_page import save_small_model
 from model_folders import edit
 from safetensors.torch import load_file, save_file
 from trial import Trial, check_refused
@@ -48,7 +48,7 @@ def check_damaged_results(folder: Path) -> None:
 
 
 def save_with_adapter(folder: Path) -> None:
-    small("bert", folder / "model")
+    save_small_model("bert", folder / "model")
     (folder / "model" / "adapter_config.json").write_text("{}")
     edit(folder / "model" / "adapter_config.json", peft_type="LORA")
 
@@ -58,7 +58,7 @@ def check_adapter(folder: Path) -> None:
 
 
 def save_integers(folder: Path) -> None:
-    small("bert", folder / "model")
+    save_small_model("bert", folder / "model")
     file = folder / "model" / "model.safetensors"
     weights = load_file(file)
     name = "encoder.layer.0.attention.self.query.weight"
