@@ -292,8 +292,8 @@ def _draw(
     title: str,
     series: Iterable[str],
     values: Sequence[Mapping[str, object]],
-    x: Mapping[str, Any],
-    y: Mapping[str, Any],
+    x: dict[str, Any],
+    y: dict[str, Any],
 ) -> str:
     colors = look.encode_series(look.choose_looks(series))
     panel = {"layer": [look.draw_curves(values, x, y, colors)]}

@@ -517,7 +517,7 @@ def _make_blocks() -> dict[str, Callable[[], Iterator[str]]]:
     other_student_words = f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER"
     block = partial(partial, show_or_name_command)
 
-    blocks = {
+    blocks: dict[str, Callable[[], Iterator[str]]] = {
         "grounding": block(show_variants),
         "grounding-controls": block(show_controls),
         "grounding-bootstrap": block(show_bootstrap),
@@ -528,7 +528,7 @@ def _make_blocks() -> dict[str, Callable[[], Iterator[str]]]:
     }
     for axis in CURVES:
         blocks[f"grounding-{axis}"] = block(partial(show_curve, axis), COMMANDS[axis])
-    return blocks | {
+    blocks |= {
         "grounding-orders": block(show_orders),
         "grounding-encoder": block(partial(show_answers, OTHER_IMAGES), profile=OTHER_IMAGES),
         "grounding-student": block(show_other_student, other_student_words, student=OTHER_STUDENT),
@@ -536,6 +536,7 @@ def _make_blocks() -> dict[str, Callable[[], Iterator[str]]]:
         "grounding-budgets-unpaired": block(partial(show_budgets, UNPAIRED), chosen_words),
         "grounding-words": block(show_words, figures_words, profile=OTHER_IMAGES),
     }
+    return blocks
 
 
 BLOCKS = _make_blocks()

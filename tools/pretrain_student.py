@@ -61,14 +61,16 @@ class Captions:
     file: str
     test: tuple[str, ...] = ()
 
-    def rows(self, root: Path) -> Iterator[tuple[str, str, str]]:
+    def read(self, root: Path) -> Iterator[tuple[str, str, str]]:
         """Split, image and text of each caption."""
-        columns = ("image_id", "caption", *(["split"] if self.test else []))
+        columns = ["image_id", "caption"]
+        if self.test:
+            columns.append("split")
         for _, (image, text, *split) in read_rows(root / self.file, *columns):
-            yield split[0] if split else "train", _image(image), text
+            yield split[0] if split else "train", _find_image_number(image), text
 
 
-def _image(name: str) -> str:
+def _find_image_number(name: str) -> str:
     """The number of an image, which Flickr8k and Flickr30k share: `1000268201_693b08cb0e.jpg` is
     1000268201.
     """
@@ -106,31 +108,39 @@ def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
     """
     texts = dict[str, None]()
     counts = dict[str, int]()
-    unread, images = tested(root)
-    for file in filter(lambda file: (root / file).exists(), SENTENCES):
-        kept = [
+    tested_texts, tested_images = find_tested(root)
+    for file in SENTENCES:
+        if not (root / file).exists():
+            continue
+        sentences = [
             line
             for line in read_lines(root / file)
-            if line.strip() and normalise_text(line) not in unread
+            if line.strip() and normalise_text(line) not in tested_texts
         ]
-        counts[file] = len(kept)
-        texts |= dict.fromkeys(kept)
+        counts[file] = len(sentences)
+        texts |= dict.fromkeys(sentences)
+
     for source in CAPTIONS:
         if not (root / source.file).exists():
             continue
-        rows = list(source.rows(root))
-        hidden = images | {image for split, image, _ in rows if split in source.test}
-        hidden |= {image for _, image, text in rows if normalise_text(text) in unread}
-        kept = [text for _, image, text in rows if image not in hidden]
-        counts[source.file], counts[f"{source.file}, left out"] = len(kept), len(rows) - len(kept)
-        texts |= dict.fromkeys(kept)
+        rows = list(source.read(root))
+        # an image is left out whole, even where a test reads but one of its captions
+        hidden_images = set(tested_images)
+        for split, image, text in rows:
+            if split in source.test or normalise_text(text) in tested_texts:
+                hidden_images.add(image)
+        captions = [text for _, image, text in rows if image not in hidden_images]
+        counts[source.file] = len(captions)
+        counts[f"{source.file}, left out"] = len(rows) - len(captions)
+        texts |= dict.fromkeys(captions)
+
     if not texts:
-        known = ", ".join([*SENTENCES, *(source.file for source in CAPTIONS)])
-        raise UserError(f"{root} has none of {known}; give the folder that has them as --data-root")
+        files = ", ".join([*SENTENCES, *(source.file for source in CAPTIONS)])
+        raise UserError(f"{root} has none of {files}; give the folder that has them as --data-root")
     return list(texts), counts
 
 
-def tested(root: Path) -> tuple[set[str], set[str]]:
+def find_tested(root: Path) -> tuple[set[str], set[str]]:
     """The texts that some test reads, normalised, and the images whose captions a test reads."""
     texts = set[str]()
     images = set[str]()
@@ -138,12 +148,14 @@ def tested(root: Path) -> tuple[set[str], set[str]]:
         task: Any = get_instance(SIMILARITY, name, Checkable)
         if not task.missing(root):
             texts.update(map(normalise_text, list_sentences(task.load(root))))
-    for file in filter(lambda file: (root / file).exists(), TEST_IMAGES):
+
+    for file in TEST_IMAGES:
+        if not (root / file).exists():
+            continue
         table = read_columns(root / file, "image_id", "captions")
-        images.update(map(_image, table.column("image_id").to_pylist()))
-        texts.update(
-            normalise_text(text) for some in table.column("captions").to_pylist() for text in some
-        )
+        images.update(map(_find_image_number, table.column("image_id").to_pylist()))
+        for captions in table.column("captions").to_pylist():
+            texts.update(map(normalise_text, captions))
     return texts, images
 
 
@@ -168,57 +180,59 @@ class Corpus:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, texts: Sequence[str], tokenizer: BertTokenizerFast, longest: int) -> Corpus:
+    def tokenize(
+        cls, texts: Sequence[str], tokenizer: BertTokenizerFast, max_tokens: int
+    ) -> Corpus:
         rows: list[list[int]] = []
         for start in range(0, len(texts), 10_000):
-            rows += tokenizer(texts[start : start + 10_000], truncation=True, max_length=longest)[
-                "input_ids"
-            ]
-        return cls(
-            np.concatenate([np.array(row, np.int32) for row in rows]),
-            np.cumsum([0, *map(len, rows)]),
-        )
+            batch = texts[start : start + 10_000]
+            rows += tokenizer(batch, truncation=True, max_length=max_tokens)["input_ids"]
+
+        tokens = np.concatenate([np.array(row, np.int32) for row in rows])
+        return cls(tokens, starts=np.cumsum([0, *map(len, rows)]))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def rows(self, step: int, recipe: Recipe) -> np.ndarray:
+    def select_rows(self, step: int, recipe: Recipe) -> np.ndarray:
         """The texts of a step, (batch,): every epoch in a new order, sorted by length within some
         batches.
         """
-        together = SORTED_TOGETHER * recipe.batch_size
+        epoch_size = len(self) // recipe.batch_size * recipe.batch_size
         place = step * recipe.batch_size
-        epoch, within = divmod(
-            place, max(recipe.batch_size, len(self) // recipe.batch_size * recipe.batch_size)
-        )
-        order = make_generator(axis="pretraining order", seed=recipe.seed, epoch=epoch).permutation(
-            len(self)
-        )
-        part = order[within - within % together :][:together]
-        part = part[np.argsort(np.diff(self.starts)[part], kind="stable")]
-        batches = max(1, len(part) // recipe.batch_size)
-        mixed = make_generator(
-            axis="pretraining batches", seed=recipe.seed, place=place // together
-        ).permutation(batches)
-        number = mixed[within % together // recipe.batch_size % batches]
-        return part[number * recipe.batch_size :][: recipe.batch_size]
+        epoch, place_in_epoch = divmod(place, max(recipe.batch_size, epoch_size))
+        order_random = make_generator(axis="pretraining order", seed=recipe.seed, epoch=epoch)
+        order = order_random.permutation(len(self))
 
-    def masked(
+        # the texts that are sorted together, and the batches of them in a new order
+        together = SORTED_TOGETHER * recipe.batch_size
+        place_in_part = place_in_epoch % together
+        part = order[place_in_epoch - place_in_part :][:together]
+        lengths = np.diff(self.starts)[part]
+        part = part[np.argsort(lengths, kind="stable")]
+        batches = max(1, len(part) // recipe.batch_size)
+        batch_random = make_generator(
+            axis="pretraining batches", seed=recipe.seed, place=place // together
+        )
+        mixed = batch_random.permutation(batches)
+
+        batch = mixed[place_in_part // recipe.batch_size % batches]
+        return part[batch * recipe.batch_size :][: recipe.batch_size]
+
+    def mask(
         self, rows: np.ndarray, vocabulary: Vocabulary, random: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
         """The tokens of some texts with masked pieces, (B, L), -1 after the end; hidden ones,
         UNMASKED elsewhere.
         """
         texts = [self.tokens[self.starts[row] : self.starts[row + 1]].tolist() for row in rows]
-        inputs, hidden = (
-            map(torch.tensor, some) for some in vocabulary.masked(texts, MASKED, random)
-        )
-        return pad_sequence([*inputs], True, padding_value=-1), pad_sequence(
-            [*hidden], True, padding_value=UNMASKED
-        )
+        inputs, hidden = vocabulary.masked(texts, MASKED, random)
+        padded_inputs = pad_sequence(list(map(torch.tensor, inputs)), True, padding_value=-1)
+        padded_hidden = pad_sequence(list(map(torch.tensor, hidden)), True, padding_value=UNMASKED)
+        return padded_inputs, padded_hidden
 
 
-def new_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
+def make_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
     """Draw the weights from the recipe's seed."""
     config = BertConfig(
         vocab_size=pieces,
@@ -234,45 +248,55 @@ def new_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
 
 def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) -> BertForMaskedLM:
     """Train from the checkpoint in the folder, if there is one, to the last step."""
-    model = new_model(recipe, vocabulary.size).train()
+    model = make_model(recipe, vocabulary.size).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, recipe.learning_rate, total_steps=recipe.steps + 1
     )
     parts: Mapping[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
-    first = 0
     path = folder / CHECKPOINT
+    first_step = _load_checkpoint(path, parts) if path.exists() else 0
+
     losses = list[float]()
-    if path.exists():
-        state = torch.load(path, weights_only=True)
-        first = int(state["step"])
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
-    began = saved = time.monotonic()
-    for step in range(first, recipe.steps):
-        losses.append(_step(model, optimizer, corpus, recipe, vocabulary, step))
+    start = time.monotonic()
+    last_save = start
+    for step in range(first_step, recipe.steps):
+        losses.append(_take_step(model, optimizer, corpus, recipe, vocabulary, step))
         schedule.step()
-        done = step + 1
+
         now = time.monotonic()
-        if done == recipe.steps or now - saved > SAVE_EVERY_S:
-            with replace_file(path) as file:
-                torch.save(
-                    {"step": done, **{name: part.state_dict() for name, part in parts.items()}},
-                    file,
-                )
-            left = (now - began) / (done - first) * (recipe.steps - done)
+        steps_done = step + 1
+        if steps_done == recipe.steps or now - last_save > SAVE_EVERY_S:
+            _save_checkpoint(path, parts, steps_done)
+            step_seconds = (now - start) / (steps_done - first_step)
             log.info(
                 "step %d of %d, loss %.3f, %.0f min left",
-                done,
+                steps_done,
                 recipe.steps,
                 np.mean(losses[-100:]),
-                left / 60,
+                step_seconds * (recipe.steps - steps_done) / 60,
             )
-            saved = now
+            last_save = now
     return model
 
 
-def _step(
+def _load_checkpoint(path: Path, parts: Mapping[str, Any]) -> int:
+    """Load the state of each part; return the number of steps that were taken."""
+    state = torch.load(path, weights_only=True)
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    return int(state["step"])
+
+
+def _save_checkpoint(path: Path, parts: Mapping[str, Any], steps: int) -> None:
+    state: dict[str, Any] = {"step": steps}
+    for name, part in parts.items():
+        state[name] = part.state_dict()
+    with replace_file(path) as file:
+        torch.save(state, file)
+
+
+def _take_step(
     model: BertForMaskedLM,
     optimizer: torch.optim.Optimizer,
     corpus: Corpus,
@@ -281,10 +305,11 @@ def _step(
     step: int,
 ) -> float:
     random = make_generator(axis="pretraining masks", seed=recipe.seed, step=step)
-    inputs, hidden = corpus.masked(corpus.rows(step, recipe), vocabulary, random)
+    inputs, hidden = corpus.mask(corpus.select_rows(step, recipe), vocabulary, random)
     torch.manual_seed(derive_seed(axis="pretraining dropout", seed=recipe.seed, step=step))
     with torch.autocast("cpu", torch.bfloat16):
-        loss = _loss(model, inputs, hidden)
+        loss = _compute_loss(model, inputs, hidden)
+
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -292,21 +317,23 @@ def _step(
     return float(loss.detach())
 
 
-def card(recipe: Recipe, counts: Mapping[str, int], corpus: str, loss: float) -> str:
+def format_card(recipe: Recipe, counts: Mapping[str, int], texts_hash: str, loss: float) -> str:
     """The model card: what it read, what was left out, and how it was trained."""
-    read = "\n".join(f"| {name} | {count:,} |" for name, count in counts.items())
+    counted = "\n".join(f"| {name} | {count:,} |" for name, count in counts.items())
     values = "\n".join(f"| {name} | {value} |" for name, value in asdict(recipe).items())
     return (
-        "# A text-only BERT for grounding experiments\n\nTrained by `tools/pretrain_student.py` on text alone. It has "
-        "seen no picture, no sentence of a similarity test and no caption of a test's images. Its [CLS] has learned "
-        "nothing: pool by the mean.\n\n"
-        f"| read | sentences |\n| --- | ---: |\n{read}\n\n| recipe | |\n| --- | ---: |\n{values}\n\n"
-        f"SHA-256 of the sentences: `{corpus}`. Loss of masked words at the end, on the first 2,000 of them: "
-        f"{loss:.3f}.\n"
+        "# A text-only BERT for grounding experiments\n\n"
+        "Trained by `tools/pretrain_student.py` on text alone. It has seen no picture, no sentence "
+        "of a similarity test and no caption of a test's images. Its [CLS] has learned nothing: "
+        "pool by the mean.\n\n"
+        f"| read | sentences |\n| --- | ---: |\n{counted}\n\n"
+        f"| recipe | |\n| --- | ---: |\n{values}\n\n"
+        f"SHA-256 of the sentences: `{texts_hash}`. Loss of masked words at the end, on the first "
+        f"2,000 of them: {loss:.3f}.\n"
     )
 
 
-def _loss(model: BertForMaskedLM, inputs: Tensor, hidden: Tensor) -> Tensor:
+def _compute_loss(model: BertForMaskedLM, inputs: Tensor, hidden: Tensor) -> Tensor:
     """The cross-entropy of hidden pieces; the head, the dearest layer, is computed where a piece is
     hidden alone.
     """
@@ -317,37 +344,37 @@ def _loss(model: BertForMaskedLM, inputs: Tensor, hidden: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def final_loss(
+def compute_final_loss(
     model: BertForMaskedLM, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary
 ) -> float:
     """The loss of hidden pieces of the first 2,000 sentences, without dropout."""
     random = make_generator(axis="pretraining loss", seed=recipe.seed)
-    return float(
-        _loss(model.eval(), *corpus.masked(np.arange(min(2000, len(corpus))), vocabulary, random))
-    )
+    rows = np.arange(min(2000, len(corpus)))
+    inputs, hidden = corpus.mask(rows, vocabulary, random)
+    return float(_compute_loss(model.eval(), inputs, hidden))
 
 
 def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
     """Make the model folder. Raises UserError if it was begun with another recipe or other texts."""
     texts, counts = read_texts(root)
-    content = hashlib.sha256("\n".join(texts).encode()).hexdigest()
-    begun = read_note(folder / PROGRESS, "it starts again")
-    now = {"recipe": asdict(recipe), "texts": content}
-    if begun is not None and begun != now:
+    texts_hash = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    progress = {"recipe": asdict(recipe), "texts": texts_hash}
+    earlier_progress = read_note(folder / PROGRESS, "it starts again")
+    if earlier_progress is not None and earlier_progress != progress:
         raise UserError(
             f"{folder} was begun with another recipe or other texts; name another folder, or remove it"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    write_note(folder / PROGRESS, now)
+    write_note(folder / PROGRESS, progress)
+
     tokenizer = make_tokenizer(folder, texts, recipe)
-    corpus = Corpus.of(texts, tokenizer, recipe.longest)
+    corpus = Corpus.tokenize(texts, tokenizer, recipe.longest)
     vocabulary = Vocabulary.of(tokenizer, recipe.longest)
     log.info("%d sentences, %d word pieces", len(corpus), len(corpus.tokens))
+
     model = train(folder, corpus, recipe, vocabulary)
-    write_text(
-        folder / "README.md",
-        card(recipe, counts, content, final_loss(model, corpus, recipe, vocabulary)),
-    )
+    loss = compute_final_loss(model, corpus, recipe, vocabulary)
+    write_text(folder / "README.md", format_card(recipe, counts, texts_hash, loss))
     tokenizer.save_pretrained(str(folder))
     model.save_pretrained(str(folder))
     remove(folder / CHECKPOINT)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
@@ -62,11 +63,10 @@ STD = (0.25, 0.25, 0.25)
 
 def pretrain_student(folder: Path, steps: int = STUDENT_STEPS) -> list[float]:
     """Pretrain the student, save it with its tokenizer, and return the loss of each step."""
-    tokenizer = world_tokenizer()
+    tokenizer = make_tokenizer()
     words = len(tokenizer)
-    ids = tokenizer(list(ToySentences().load(None).texts), padding=True, return_tensors="pt")[
-        "input_ids"
-    ]
+    texts = list(ToySentences().load(None).texts)
+    ids = tokenizer(texts, padding=True, return_tensors="pt")["input_ids"]
     config = BertConfig(
         vocab_size=words,
         hidden_size=64,
@@ -84,102 +84,106 @@ def pretrain_student(folder: Path, steps: int = STUDENT_STEPS) -> list[float]:
         # loading
         model.bert.pooler = encoder.pooler
 
-        def loss() -> Tensor:
+        def compute_loss() -> Tensor:
             rows = torch.randint(len(ids), (BATCH,))
-            inputs, labels = _masked(ids[rows], words)
-            found: Tensor = model(
-                input_ids=inputs, attention_mask=(ids[rows] != 0).long(), labels=labels
+            inputs, labels = _mask(ids[rows], words)
+            attention_mask = (ids[rows] != 0).long()
+            loss: Tensor = model(
+                input_ids=inputs, attention_mask=attention_mask, labels=labels
             ).loss
-            return found
+            return loss
 
-        trained = [value for name, value in model.named_parameters() if "pooler" not in name]
-        losses = _train("student", trained, loss, steps)
+        parameters = [value for name, value in model.named_parameters() if "pooler" not in name]
+        losses = _train("student", parameters, compute_loss, steps)
+
     encoder.load_state_dict(model.bert.state_dict())
     encoder.save_pretrained(str(folder))
-    world_tokenizer().save_pretrained(
-        str(folder)
-    )  # a new one, since padding changes the one used above
+    # a new tokenizer, since padding changes the one used above
+    make_tokenizer().save_pretrained(str(folder))
     return losses
 
 
 def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS) -> list[float]:
     """Train the dual encoder, save it with its tokenizer, and return the loss of each step."""
-    tokenizer = world_tokenizer()
-    config = {
-        "embed_dim": EMBEDDING,
-        "vision_cfg": {
-            "image_size": SIDE,
-            "patch_size": 8,
-            "width": 64,
-            "layers": 3,
-            "head_width": 16,
-        },
-        "text_cfg": {
-            "context_length": CONTEXT,
-            "vocab_size": len(tokenizer),
-            "width": 64,
-            "heads": 4,
-            "layers": 2,
-            "pool_type": "eos",
-            "eos_id": SPECIAL.index("[SEP]"),
-            # open_clip loads the tokenizer from the model's folder, whatever the name
-            "hf_tokenizer_name": "toy",
-        },
-    }
+    tokenizer = make_tokenizer()
+    config = _make_clip_config(len(tokenizer))
     source = ToyPairs(seed=derive_seed(world="toy", part="clip pairs"), size=pairs)
     data = source.load(None)
     scenes = torch.from_numpy(source.draw_scenes())
     texts = tokenizer(
         list(data.texts), padding="max_length", max_length=CONTEXT, return_tensors="pt"
     )["input_ids"]
-    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
+    mean = torch.tensor(MEAN).view(3, 1, 1)
+    std = torch.tensor(STD).view(3, 1, 1)
     images = (torch.from_numpy(data.images).permute(0, 3, 1, 2) / 255 - mean) / std
+
     contrast = ClipLoss()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(world="toy", part="clip"))
         model = CLIP(**config)
         classifiers = ModuleList(Linear(EMBEDDING, int(size)) for size in SIZES)
 
-        def loss() -> Tensor:
-            with torch.no_grad():
-                model.logit_scale.clamp_(0, 4.6052)
+        def compute_loss() -> Tensor:
+            _limit_scale(model)
             rows = torch.randint(len(images), (BATCH,))
             pictures, captions, scale = model(images[rows], texts[rows])
-            named = [
-                _attribute_loss(classifiers, features, scenes[rows])
-                for features in (pictures, captions)
-            ]
-            found: Tensor = contrast(pictures, captions, scale) + (named[0] + named[1]) / 2
-            return found
+            picture_loss = _compute_attribute_loss(classifiers, pictures, scenes[rows])
+            caption_loss = _compute_attribute_loss(classifiers, captions, scenes[rows])
+            loss: Tensor = contrast(pictures, captions, scale) + (picture_loss + caption_loss) / 2
+            return loss
 
-        losses = _train("clip", [*model.parameters(), *classifiers.parameters()], loss, steps)
-        with torch.no_grad():
-            model.logit_scale.clamp_(0, 4.6052)
+        parameters = [*model.parameters(), *classifiers.parameters()]
+        losses = _train("clip", parameters, compute_loss, steps)
+        _limit_scale(model)
+
     folder.mkdir(parents=True, exist_ok=True)
-    described = json.dumps(
-        {"model_cfg": config, "preprocess_cfg": {"mean": MEAN, "std": STD}}, indent=2
-    )
-    (folder / "open_clip_config.json").write_text(described + "\n", encoding="utf-8")
+    preprocessing = {"mean": MEAN, "std": STD}
+    description = json.dumps({"model_cfg": config, "preprocess_cfg": preprocessing}, indent=2)
+    (folder / "open_clip_config.json").write_text(description + "\n", encoding="utf-8")
     save_file(model.state_dict(), folder / "open_clip_model.safetensors")
-    world_tokenizer().save_pretrained(
-        str(folder)
-    )  # a new one, since padding changes the one used above
+    # a new tokenizer, since padding changes the one used above
+    make_tokenizer().save_pretrained(str(folder))
     return losses
 
 
-def _attribute_loss(classifiers: Iterable[Module], features: Tensor, scenes: Tensor) -> Tensor:
+def _make_clip_config(words: int) -> dict[str, Any]:
+    """The configuration of open_clip."""
+    vision = {"image_size": SIDE, "patch_size": 8, "width": 64, "layers": 3, "head_width": 16}
+    text = {
+        "context_length": CONTEXT,
+        "vocab_size": words,
+        "width": 64,
+        "heads": 4,
+        "layers": 2,
+        "pool_type": "eos",
+        "eos_id": SPECIAL.index("[SEP]"),
+        # open_clip loads the tokenizer from the model's folder, whatever the name
+        "hf_tokenizer_name": "toy",
+    }
+    return {"embed_dim": EMBEDDING, "vision_cfg": vision, "text_cfg": text}
+
+
+def _limit_scale(model: CLIP) -> None:
+    """Keep the scale of the logits between 1 and 100, as CLIP does."""
+    with torch.no_grad():
+        model.logit_scale.clamp_(0, 4.6052)
+
+
+def _compute_attribute_loss(
+    classifiers: Iterable[Module], features: Tensor, scenes: Tensor
+) -> Tensor:
     """The sum of the attributes' cross-entropies, from features (B, d) of length 1 and scenes (B,
     attributes).
     """
     scaled = features * features.shape[1] ** 0.5
     losses = [
-        cross_entropy(layer(scaled), values)
-        for layer, values in zip(classifiers, scenes.T, strict=True)
+        cross_entropy(classifier(scaled), values)
+        for classifier, values in zip(classifiers, scenes.T, strict=True)
     ]
     return torch.stack(losses).sum()
 
 
-def world_tokenizer() -> PreTrainedTokenizerFast:
+def make_tokenizer() -> PreTrainedTokenizerFast:
     """Build the tokenizer: [CLS] word ... word [SEP], in lower case; unknown words are [UNK]."""
     ids = {word: number for number, word in enumerate((*SPECIAL, *list_words()))}
     tokenizer = Tokenizer(WordLevel(ids, unk_token="[UNK]"))
@@ -189,43 +193,44 @@ def world_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
     )
-    names = dict(
-        zip(
-            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True
-        )
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=LONGEST, **names)
+
+    roles = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    tokens = dict(zip(roles, SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=LONGEST, **tokens)
 
 
 def _train(
-    name: str, parameters: Iterable[Parameter], loss: Callable[[], Tensor], steps: int
+    name: str, parameters: Sequence[Parameter], compute_loss: Callable[[], Tensor], steps: int
 ) -> list[float]:
     """Minimise the loss of random batches, and return the loss of each step."""
-    trained = list(parameters)
-    optimizer = torch.optim.AdamW(trained, lr=LEARNING_RATE, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps + 1)
     losses: list[float] = []
     for step in range(1, steps + 1):
-        value = loss()
+        loss = compute_loss()
         optimizer.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         schedule.step()
-        losses.append(float(value.detach()))
+
+        losses.append(float(loss.detach()))
         if step % 100 == 0:
             log.info("%s: step %d of %d, loss %.3f", name, step, steps, sum(losses[-100:]) / 100)
     return losses
 
 
-def _masked(ids: Tensor, words: int) -> tuple[Tensor, Tensor]:
+def _mask(ids: Tensor, words: int) -> tuple[Tensor, Tensor]:
     """Inputs with masked words, and labels that are -100 at all other places, both (B, L)."""
-    chosen = (torch.rand(ids.shape) < MASKED) & (ids >= len(SPECIAL))
-    fate = torch.rand(ids.shape)
-    random = torch.randint(len(SPECIAL), words, ids.shape)
-    inputs = torch.where(chosen & (fate < TO_MASK), SPECIAL.index("[MASK]"), ids)
-    inputs = torch.where(chosen & (fate >= TO_MASK) & (fate < TO_MASK + TO_RANDOM), random, inputs)
-    return inputs, torch.where(chosen, ids, -100)
+    is_masked = (torch.rand(ids.shape) < MASKED) & (ids >= len(SPECIAL))
+    draws = torch.rand(ids.shape)
+    random_words = torch.randint(len(SPECIAL), words, ids.shape)
+
+    becomes_mask = is_masked & (draws < TO_MASK)
+    becomes_random = is_masked & (draws >= TO_MASK) & (draws < TO_MASK + TO_RANDOM)
+    inputs = torch.where(becomes_mask, SPECIAL.index("[MASK]"), ids)
+    inputs = torch.where(becomes_random, random_words, inputs)
+    return inputs, torch.where(is_masked, ids, -100)
 
 
 @click.command(help=__doc__)

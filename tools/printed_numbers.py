@@ -331,7 +331,7 @@ def _check_corrected_stars(
     if not families:
         return
 
-    flaws = []
+    flaws: list[Flaw] = []
     checked = 0
     for family in families:
         flaws += _find_lost_stars(family)

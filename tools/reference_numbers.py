@@ -208,7 +208,7 @@ def _show_field_in(profile: str, setting: str, title: str) -> Iterator[str]:
 
 def show_seen(results: Sequence[Result]) -> Iterator[str]:
     """Scores and gains over SimCSE on pairs that training has seen and on the others."""
-    lines = []
+    lines: list[Sequence[str]] = []
     notes = []
     for table in make_seen_tables(results, metrics_of(results)):
         if not table.mean:

@@ -80,7 +80,9 @@ def test_every_text_is_read_once_an_epoch(root: Path) -> None:
     for recipe, steps in ((RECIPE, 7), (Recipe(batch_size=30), 1), (Recipe(batch_size=7), 4)):
         for epoch in range(2):
             read = [
-                row for step in range(steps) for row in corpus.rows(steps * epoch + step, recipe)
+                row
+                for step in range(steps)
+                for row in corpus.select_rows(steps * epoch + step, recipe)
             ]
             assert len({*read}) == len(read) == steps * recipe.batch_size
 
@@ -91,7 +93,7 @@ def test_a_killed_pretraining_goes_on_to_the_same_model(
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     pretrain(whole, root, RECIPE)
     monkeypatch.setattr(pretrain_student, "SAVE_EVERY_S", -1.0)
-    step = pretrain_student._step
+    step = pretrain_student._take_step
 
     def killed(*given: Any) -> float:
         if given[-1] == 3:
@@ -101,7 +103,7 @@ def test_a_killed_pretraining_goes_on_to_the_same_model(
     resumed.mkdir()
     copy(whole / "vocab.txt", resumed)
     with monkeypatch.context() as patched:
-        patched.setattr(pretrain_student, "_step", killed)
+        patched.setattr(pretrain_student, "_take_step", killed)
         with pytest.raises(KeyboardInterrupt):
             pretrain(resumed, root, RECIPE)
     with pytest.raises(UserError, match="begun with another recipe"):
