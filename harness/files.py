@@ -94,7 +94,8 @@ def open_within(folder: Path, path: Path, most: int = LARGEST) -> BufferedReader
 def read_within(folder: Path, path: Path) -> bytes:
     """The content of a file that `open_within` opens. Raises OSError."""
     with open_within(folder, path) as stream:
-        return stream.read(LARGEST)
+        # memory is set aside for as many bytes as are asked for
+        return stream.read(os.fstat(stream.fileno()).st_size)
 
 
 def check_unpacked(archive: Path, size: int) -> None:

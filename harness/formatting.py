@@ -78,10 +78,17 @@ def for_markdown(text: str) -> str:
     """A text in which nothing becomes markup or a link, ends a cell or starts a line; commands stay
     code.
     """
-    parts = re.split(r"(`harness\s[^`|]*`)", " ".join(visible(text).split()))
+    line = " ".join(visible(text).split())
+    if not _MARKUP.search(line):
+        return line
+    parts = re.split(r"(`harness\s[^`|]*`)", line)
     # the parts at odd places are the commands
     parts[::2] = map(_escape_markdown, parts[::2])
     return "".join(parts)
+
+
+#: what `_escape_markdown` changes
+_MARKUP = re.compile(r"[\\`*_\[\]|#~&<]|://|www\.")
 
 
 def _escape_markdown(text: str) -> str:

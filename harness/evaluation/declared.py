@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ class DeclaredSuite:
     """
 
     title: str
-    words: Mapping[str, MetricWords]
+    words: Mapping[str, Sequence[str]]
     needs_images: bool
 
     def metric_words(self, metric: str) -> MetricWords:
@@ -28,10 +28,10 @@ class DeclaredSuite:
         those of the metric with their number.
         """
         if metric in self.words:
-            return self.words[metric]
+            return MetricWords(*self.words[metric])
 
         whole_metric, dimensions = split_nested_name(metric)
-        words = self.words.get(whole_metric, MetricWords())
+        words = MetricWords(*self.words.get(whole_metric, ()))
         heading = make_nested_name(words.heading, dimensions) if words.heading else ""
         return MetricWords(group=words.group, heading=heading)
 
@@ -55,5 +55,5 @@ def describe_suite(name: str) -> DeclaredSuite:
     except PlugInError:
         return nothing
 
-    words = {metric: MetricWords(*texts) for metric, texts in declared["words"].items()}
-    return DeclaredSuite(declared["title"] or name, words, declared["needs_images"])
+    title = declared["title"] or name
+    return DeclaredSuite(title, declared["words"], declared["needs_images"])

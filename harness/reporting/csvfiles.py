@@ -72,10 +72,13 @@ CsvFields = dict[str, object]
 
 def write_tidy(rows: Iterable[CsvFields], stream: TextIO) -> None:
     """Write tables.csv. Fields are empty if a number does not exist."""
-    writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    empty_fields = dict.fromkeys(COLUMNS, "")
     for fields in rows:
-        writer.writerow({name: for_csv(value) for name, value in fields.items()})
+        if not fields.keys() <= empty_fields.keys():
+            raise ValueError(f"tables.csv has no columns {fields.keys() - empty_fields.keys()}")
+        writer.writerow(map(for_csv, (empty_fields | fields).values()))
 
 
 def list_summary_fields(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:

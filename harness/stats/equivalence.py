@@ -160,17 +160,20 @@ def seeds_to_decide(
     # the search begins at the answer of normal distributions, which is close
     high = _estimate_seeds(effect, std, margin, alpha, equality_alpha or alpha, other)
     low = 2
+    step = 1
     while not is_enough(high):
         if high == _MOST:
             return None
         low = high + 1
-        high = min(_MOST, math.ceil(1.25 * high) + 1)
+        high = min(_MOST, high + step)
+        step *= 2
     while low == 2 and high > 2:
-        lower = max(2, math.floor(high / 1.25) - 1)
+        lower = max(2, high - step)
         if not is_enough(lower):
             low = lower + 1
             break
         high = lower
+        step *= 2
 
     return bisect_left(range(high), True, lo=low, key=is_enough)
 

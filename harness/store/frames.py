@@ -425,7 +425,8 @@ def _flatten_lists(column: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, np.ndar
     """The members of lists, and for each the number of its list."""
     import pyarrow
 
-    array = column.combine_chunks()
+    # an index has one piece, which would be copied
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     lengths = np.diff(_read_int32(array.offsets))
     owners = np.arange(len(array), dtype=np.int32).repeat(lengths)
     return pyarrow.Table.from_struct_array(array.flatten()), owners

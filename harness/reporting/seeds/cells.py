@@ -252,10 +252,9 @@ _ALONE = {
 PartColumn = tuple[str, Column]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Row:
-    """The runs that stand for a label in a suite: their seeds, and a cell for each column. It is
-    equal to itself alone, and quickly found again.
+    """The runs that stand for a label in a suite: their seeds, and a cell for each column.
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the
     present code, data and values. Rows of equal `batches` read the same ones with equal seeds; ''
@@ -283,6 +282,9 @@ class Row:
     galleries: RowGalleries = field(default_factory=dict)
     asked: str = ""
     frames: Frames | None = field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.label)
 
     @cached_property
     def spent(self) -> Spent:

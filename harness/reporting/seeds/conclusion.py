@@ -135,7 +135,7 @@ class Conclusion:
             return own_rivals[0]
         return None
 
-    @property
+    @cached_property
     def confounded(self) -> str:
         """The control that explains the score of the better side, in words; empty without one."""
         rival = self.confounded_by

@@ -530,4 +530,6 @@ def _escape(text: object) -> str:
 
 def _set_minus_signs(text: str) -> str:
     """A text whose numbers below zero have the sign of mathematics, not a hyphen."""
+    if "-" not in text:
+        return text
     return re.sub(r"(?<![\w)])-(?=\.?\d)", "−", text)

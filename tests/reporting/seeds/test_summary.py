@@ -281,8 +281,7 @@ def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
     wanted = {row.label for row in whole.rows if row.label.variant == "mcse"}
     (part,) = make_summary_tables(runs, metrics_of(runs), shown=wanted)
     assert [row.label.variant for row in part.rows] == ["none[pooling=cls]", "simcse", "mcse"]
-    cells = {row.label: row.cells for row in whole.rows}
-    assert all(row.cells == cells[row.label] for row in part.rows)
+    assert all(row in whole.rows for row in part.rows)
 
 
 def made_up(variants: int) -> list[Result]:
