@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.code import get_declarations
 from harness.errors import UserError
-from harness.method.declared import method_named
+from harness.method.declared import get_declared_method, method_named
 from harness.processors import start_with_safe_path, start_without_script
 from harness.registry import convert_errors, list_registered
 
@@ -165,6 +165,8 @@ def _send_methods(sender: Connection) -> None:
     for name in list_registered("method"):
         try:
             methods.append(read_method_facts(name))
+            # kept as well, since a report asks for it
+            get_declared_method(name)
         except UserError as error:
             problems.append(str(error))
     get_declarations().save()

@@ -12,7 +12,7 @@ import json
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -406,29 +406,33 @@ def make_search_index(folder: Path, names: Iterable[str]) -> str:
     """
     parts = []
     for name in names:
-        text = _read_with_parts(folder, folder / name)
-        headings = list(_HEADING.finditer(text))
-        title = _strip_tags(headings[0][2]) if headings else ""
-        # a part ends where the next one begins
-        ends = [heading.start() for heading in headings[1:]]
-        for heading, end in zip(headings, [*ends, len(text)], strict=False):
-            rows = dict.fromkeys(map(_strip_tags, _ROW.findall(text, heading.end(), end)))
-            place = f"{name}#{heading[3]}" if heading[3] else name
-            parts.append((_strip_tags(heading[2]), place, title, " ".join(rows)[:MOST_ROWS]))
+        title = ""
+        for text in _read_with_parts(folder, folder / name):
+            headings = list(_HEADING.finditer(text))
+            if headings and not title:
+                title = _strip_tags(headings[0][2])
+            # a part ends where the next one begins
+            ends = [heading.start() for heading in headings[1:]]
+            for heading, end in zip(headings, [*ends, len(text)], strict=False):
+                rows = dict.fromkeys(map(_strip_tags, _ROW.findall(text, heading.end(), end)))
+                place = f"{name}#{heading[3]}" if heading[3] else name
+                parts.append((_strip_tags(heading[2]), place, title, " ".join(rows)[:MOST_ROWS]))
     return f"takeSearch({dump_json(parts)});\n"
 
 
-def _read_with_parts(folder: Path, page: Path) -> str:
-    """The HTML of a page with all that it loads: what is opened below its own heading, what is
-    chosen at the end.
+def _read_with_parts(folder: Path, page: Path) -> Iterator[str]:
+    """The HTML of a page with what is opened below its own headings, then each piece that is chosen
+    there.
     """
     text = page.read_text("utf-8")
-    chosen_parts = _read_fragments(folder, _CHOSEN_FILE.findall(text)).values()
 
     def add_part(attribute: re.Match[str]) -> str:
         return attribute[0] + _read_fragment(folder / attribute[1])
 
-    return _OPENED_FILE.sub(add_part, text) + "".join(chosen_parts)
+    yield _OPENED_FILE.sub(add_part, text)
+    for path in dict.fromkeys(_CHOSEN_FILE.findall(text)):
+        if (folder / path).is_file():
+            yield _read_fragment(folder / path)
 
 
 def _strip_tags(html: str) -> str:

@@ -227,7 +227,7 @@ def _list_quantile_steps(n: int, m: int) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 #: numbers drawn at a time, to bound the memory
-_AT_A_TIME = 4_000_000
+_AT_A_TIME = 1_000_000
 
 
 @dataclass(frozen=True)

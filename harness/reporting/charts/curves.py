@@ -55,9 +55,9 @@ def select_shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
     return {label: [run for _, run in sorted(numbered[label])] for label in sorted(numbered)}
 
 
-def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
+def draw_curve_places(runs: SeedRuns, read: ReadRun) -> Iterator[dict[str, Any]]:
     """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and
-    encoder.
+    encoder, one after the other, since they are large.
 
     Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for
     each dev task, each unweighted loss term and its share of the gradient. Of more than
@@ -75,7 +75,6 @@ def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     all_labels = chain.from_iterable(labels_by_place.values())
     shows_seeds = sum(len(runs[label]) for label in all_labels) <= MOST_SEEDS
 
-    places = []
     for place, labels in drawn_by_place.items():
         charts = _collect_charts(runs, read, labels)
         if not charts:
@@ -90,10 +89,7 @@ def draw_curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
         variants = len(labels_by_place[place])
         if len(labels) < variants:
             title += f" ({len(labels)} of {variants} variants)"
-        places.append(
-            {"key": f"curves-{place}", "title": title, "legend": legend, "plots": tuple(plots)}
-        )
-    return places
+        yield {"key": f"curves-{place}", "title": title, "legend": legend, "plots": tuple(plots)}
 
 
 def _group_by_place(runs: SeedRuns) -> dict[str, list[Label]]:

@@ -212,18 +212,17 @@ CLASSES = 9
 CELL = 46
 
 
-def draw_heat_maps(table: SummaryTable) -> list[look.Plot]:
+def draw_heat_maps(table: SummaryTable) -> Iterator[look.Plot]:
     """A heat map for each judged metric with several tasks, setting and encoder; within a metric,
     most rows first.
     """
     blocks = [block for block in table.blocks if len(block.trained) > 1]
     blocks.sort(key=lambda block: -len(block.trained))
-    plots = []
     for name, metric in table.metrics.items():
         if metric.judged and len(table.list_tasks(name)) > 1:
             columns = [column for column in table.columns if column.metric == name]
-            plots += [_draw_heat_map(table, block, columns) for block in blocks]
-    return plots
+            for block in blocks:
+                yield _draw_heat_map(table, block, columns)
 
 
 def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column]) -> look.Plot:
@@ -231,9 +230,10 @@ def _draw_heat_map(table: SummaryTable, block: Block, columns: Sequence[Column])
     metric = table.metric(columns[0])
     place = block.place
     rows = _sort_heat_rows(block, columns, metric.larger_is_better)
+    middles = {column: _find_middle(block, column) for column in columns}
     values: list[dict[str, Any]] = []
     for index, row in enumerate(rows):
-        values += _list_heat_values(table, block, columns, index, row)
+        values += _list_heat_values(table, block, middles, index, row)
     largest_gain = max((abs(value["d"]) for value in values), default=0.0) or 1.0
 
     names = [f"{row.label.name}{row.weakness(columns).marks}" for row in rows]
@@ -298,17 +298,19 @@ def _sort_heat_rows(block: Block, columns: Sequence[Column], larger_is_better: b
 
 
 def _list_heat_values(
-    table: SummaryTable, block: Block, columns: Sequence[Column], index: int, row: Row
+    table: SummaryTable, block: Block, middles: Mapping[Column, float], index: int, row: Row
 ) -> Iterator[dict[str, Any]]:
-    """The data of a row's cells: the gain that colours each, and its texts."""
-    for column in columns:
+    """The data of a row's cells: the gain over the middle of its column, which colours each, and
+    its texts.
+    """
+    for column, middle in middles.items():
         cell = row.cells.get(column)
         if cell is None:
             continue
 
         metric = table.metric(column)
         mean = cell.summary.mean
-        gain = mean - _find_middle(block, column)
+        gain = mean - middle
         test = f"{signed(gain, metric.digits)}, {block.words(row, column, metric)}"
         weakness = str(row.weakness([column]))
         # a cell has no room for two decimals; numbers of three and more need them
@@ -331,12 +333,14 @@ def _format_score(cell: Cell, digits: int) -> str:
 
 
 def _find_middle(block: Block, column: Column) -> float:
-    """What scores in a column are coloured against: the baseline's, or without it the mean."""
+    """What scores in a column are coloured against: the baseline's, or without it the mean; 0 where
+    there are none.
+    """
     base = find_main_baseline(block, column)
     if base:
         return base.cells[column].summary.mean
     means = [row.cells[column].summary.mean for row in block.rows if column in row.cells]
-    return sum(means) / len(means)
+    return sum(means) / len(means) if means else 0.0
 
 
 #: values of a hyperparameter that make a curve

@@ -76,12 +76,13 @@ class PlotList(NamedTuple):
 
 class ProfileCharts(NamedTuple):
     """The tables of a profile, their charts at a glance by template name, the curves of their runs,
-    and how many pairs of setting and encoder have curves that are not drawn.
+    which are drawn when they are asked for, and how many pairs of setting and encoder have curves
+    that are not drawn.
     """
 
     tables: Sequence[SummaryTable]
     glances: Mapping[str, PlotList]
-    curves: Sequence[Mapping[str, Any]]
+    curves: Iterable[Mapping[str, Any]]
     more_curves: int
 
 
