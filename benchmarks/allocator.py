@@ -19,7 +19,7 @@ import time
 from unittest.mock import patch
 
 import click
-from full_size import has_data, student
+from small_inputs import find_student, has_data
 
 from harness import processors
 
@@ -28,28 +28,45 @@ CASES = {"defaults": (), "given-back": ((-3, 4 * 2**20),), "kept": processors._K
 COLUMNS = ("run s", "training s", "user s", "system s", "peak MB")
 
 
-def one_run(case: str, profile: str, steps: int) -> list[float]:
+def run_case(case: str, profile: str, steps: int) -> list[float]:
     """A run in this process; the columns of the table."""
     import harness
 
+    encoders = f"all-minilm-l6-v2={find_student()}" if profile == "small" else None
     harness.plan(profile, methods="none", seeds=1)  # imports
     before = resource.getrusage(resource.RUSAGE_SELF)
-    clock = time.perf_counter()
+    start = time.perf_counter()
     with patch.object(processors, "_KEEP", CASES[case]), tempfile.TemporaryDirectory() as results:
-        (result,) = harness.run(
+        finished = harness.run(
             profile,
             methods="mcse",
-            encoders=f"all-minilm-l6-v2={student()}" if profile == "small" else None,
+            encoders=encoders,
             seeds=1,
             set={"steps": steps},
             results=results,
             executor="serial",
             device="cpu",
             progress=False,
-        ).runs
+        )
+
+    (result,) = finished.runs
     after = resource.getrusage(resource.RUSAGE_SELF)
-    times = (after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
-    return [time.perf_counter() - clock, result.train_seconds, *times, after.ru_maxrss / 1024]
+    return [
+        time.perf_counter() - start,
+        result.train_seconds,
+        after.ru_utime - before.ru_utime,
+        after.ru_stime - before.ru_stime,
+        processors.measure_peak_memory_mb("cpu"),
+    ]
+
+
+def run_in_process(case: str, profile: str, steps: int) -> list[float]:
+    """The columns of a run in a process of its own."""
+    words = ["--steps", str(steps), "--profile", profile, "--case", case]
+    command = [sys.executable, __file__, *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    columns: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return columns
 
 
 @click.command(help=__doc__)
@@ -60,34 +77,30 @@ def one_run(case: str, profile: str, steps: int) -> list[float]:
 @click.option("--case", type=click.Choice([*CASES]), hidden=True)
 def main(cases: tuple[str, ...], rounds: int, steps: int, profile: str, case: str | None) -> None:
     if case:
-        print(json.dumps(one_run(case, profile, steps)))
+        print(json.dumps(run_case(case, profile, steps)))
         return
     if profile == "small" and not has_data():
         return
-    taken: dict[str, list[list[float]]] = {case: [] for case in cases or CASES}
+
+    rows_by_case: dict[str, list[list[float]]] = {name: [] for name in cases or CASES}
     for _ in range(rounds):
-        for name, rows in taken.items():
-            words = ["--steps", str(steps), "--profile", profile, "--case", name]
-            command = [sys.executable, __file__, *words]
-            rows.append(
-                json.loads(
-                    subprocess.run(command, stdout=-1, check=True, text=True).stdout.splitlines()[
-                        -1
-                    ]
-                )
-            )
-    medians = {
-        case: [statistics.median(column) for column in zip(*rows, strict=True)]
-        for case, rows in taken.items()
-    }
+        for name, rows in rows_by_case.items():
+            rows.append(run_in_process(name, profile, steps))
+
     print(f"| | {' | '.join(COLUMNS)} |\n|{' --- |' * (len(COLUMNS) + 1)}")
-    for name, values in medians.items():
-        print(f"| {name} | {' | '.join(format(value, ',.1f') for value in values)} |")
+    medians = {}
+    for name, rows in rows_by_case.items():
+        medians[name] = [statistics.median(column) for column in zip(*rows, strict=True)]
+        print(f"| {name} | {' | '.join(f'{value:,.1f}' for value in medians[name])} |")
     if len(medians) < len(CASES):
         return
-    _, before, after = medians.values()
-    for name, columns in (("wall time", slice(0, 1)), ("processor time", slice(2, 4))):
-        print(f"kept against given back, {name}: {sum(after[columns]) / sum(before[columns]):.2f}")
+
+    before = medians["given-back"]
+    after = medians["kept"]
+    processor = slice(COLUMNS.index("user s"), COLUMNS.index("system s") + 1)
+    print(f"kept against given back, wall time: {after[0] / before[0]:.2f}")
+    ratio = sum(after[processor]) / sum(before[processor])
+    print(f"kept against given back, processor time: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 import click
 import numpy as np
 import torch
+from trainers import make_trainer
 from transformers import BertConfig, BertModel
 
 from harness.corpora.tokens import TokenFile, Tokens
@@ -71,15 +72,15 @@ class Load:
     steps: int
     compile: bool
 
-    def student(self) -> Student:
+    def make_student(self) -> Student:
         config = BertConfig(**SMALL if self.device == "cpu" else {})
         encoder = BertModel(config, add_pooling_layer=False)
         findings = TrialFindings(rows="packed", direct=True)
         return Student(encoder, SimpleNamespace(pad_token_id=0), found=findings).to(self.device)
 
-    def trainer(self, folder: Path) -> Trainer:
+    def make_trainer(self, folder: Path) -> Trainer:
         """A trainer of SimCSE on random tokens."""
-        student = self.student()
+        student = self.make_student()
         rng = np.random.default_rng(0)
         lengths = _draw_lengths(rng, 64 * self.rows)
         ids = rng.integers(1000, 30_000, lengths.sum()).astype(np.uint16)
@@ -91,19 +92,7 @@ class Load:
         training = Training(
             precision=self.precision, batch_size=self.rows, steps=10**6, compile=self.compile
         )
-        trainer = Trainer(
-            student,
-            method,
-            data,
-            training,
-            seed=0,
-            setting="benchmark",
-            dev=lambda embed: 0.0,
-            folder=folder,
-        )
-        trainer.student.train()
-        trainer.method.train()
-        return trainer
+        return make_trainer(student, method, data, training, folder)
 
 
 def _draw_lengths(rng: np.random.Generator, rows: int) -> np.ndarray:
@@ -122,14 +111,14 @@ class StepTime(NamedTuple):
     memory: float
 
 
-def time_together(load: Load, processes: int) -> list[StepTime]:
+def measure_together(load: Load, processes: int) -> list[StepTime]:
     """Time the steps of processes that train at the same time."""
     # forked from one process that has imported torch, which takes longer than the steps
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     barrier = context.Barrier(processes)
     with start_with_safe_path(), context.Pool(processes, _start, (barrier,)) as pool:
-        return pool.map(_time_with_others, [load] * processes, chunksize=1)
+        return pool.map(_measure_with_others, [load] * processes, chunksize=1)
 
 
 def _start(barrier: Barrier) -> None:
@@ -140,19 +129,19 @@ def _start(barrier: Barrier) -> None:
     torch.set_num_threads(1)
 
 
-def _time_with_others(load: Load) -> StepTime:
+def _measure_with_others(load: Load) -> StepTime:
     assert _together is not None
     try:
-        return _time_steps(load, _together)
+        return _measure_steps(load, _together)
     except BaseException:
         _together.abort()
         raise
 
 
-def _time_steps(load: Load, barrier: Barrier) -> StepTime:
+def _measure_steps(load: Load, barrier: Barrier) -> StepTime:
     on_card = load.device == "cuda"
     with TemporaryDirectory() as folder:
-        trainer = load.trainer(Path(folder))
+        trainer = load.make_trainer(Path(folder))
 
         def take_steps(first: int, count: int) -> None:
             with set_float32_products(load.precision, load.device):
@@ -187,7 +176,7 @@ class PassTime(NamedTuple):
     replayed: float
 
 
-def time_replay(load: Load) -> PassTime:
+def measure_replay(load: Load) -> PassTime:
     """Time the passes in a process of their own, since a capture that fails leaves its card
     unusable.
 
@@ -195,18 +184,18 @@ def time_replay(load: Load) -> PassTime:
     could gain. Raises RuntimeError for passes that cannot be captured.
     """
     with start_with_safe_path(), get_context("forkserver").Pool(1) as pool:
-        return pool.apply(_time_passes, [load])
+        return pool.apply(_measure_passes, [load])
 
 
-def _time_passes(load: Load) -> PassTime:
-    run_passes = make_passes(load, load.student())
+def _measure_passes(load: Load) -> PassTime:
+    run_passes = make_passes(load, load.make_student())
     run_passes()
-    called = _time_calls(run_passes, load.steps)
+    called = _measure_calls(run_passes, load.steps)
 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run_passes()
-    return PassTime(called, _time_calls(graph.replay, load.steps))
+    return PassTime(called, _measure_calls(graph.replay, load.steps))
 
 
 def make_passes(load: Load, student: Student) -> Callable[[], None]:
@@ -230,7 +219,7 @@ def make_passes(load: Load, student: Student) -> Callable[[], None]:
     return run_passes
 
 
-def _time_calls(call: Callable[[], None], count: int) -> float:
+def _measure_calls(call: Callable[[], None], count: int) -> float:
     """Seconds of a call on the card."""
     for _ in range(FIRST):
         call()
@@ -246,14 +235,21 @@ def _time_calls(call: Callable[[], None], count: int) -> float:
 def list_loads(device: str, steps: int) -> list[tuple[Load, int]]:
     """What is timed, the most important first, each with its number of processes."""
     if device == "cpu":
-        return [(Load(device, "fp32", 8, steps, False), processes) for processes in (1, 2)]
+        load = Load(device, "fp32", 8, steps, compile=False)
+        return [(load, 1), (load, 2)]
 
-    plain = [(Load(device, precision, 64, steps, False), 1) for precision in PRECISIONS]
-    # TF32 gains nothing by it
-    compiled = [(replace(load, compile=True), 1) for load, _ in plain if load.precision != "tf32"]
-    shared = [(load, processes) for load, _ in plain[:2] for processes in (2, 4)]
-    wider = [(replace(load, rows=128), 1) for load, _ in plain[:2]]
-    return [*plain, *compiled, *shared, *wider]
+    plain = [Load(device, precision, 64, steps, compile=False) for precision in PRECISIONS]
+    loads = [(load, 1) for load in plain]
+    for load in plain:
+        if load.precision != "tf32":  # which gains nothing by it
+            loads.append((replace(load, compile=True), 1))
+
+    fastest = plain[:2]
+    for load in fastest:
+        loads += [(load, 2), (load, 4)]
+    for load in fastest:
+        loads.append((replace(load, rows=128), 1))
+    return loads
 
 
 def measure_loads(loads: Sequence[tuple[Load, int]], until: float) -> list[dict[str, Any]]:
@@ -268,28 +264,44 @@ def measure_loads(loads: Sequence[tuple[Load, int]], until: float) -> list[dict[
     for load, processes in loads:
         if time.monotonic() > until:
             break
-        times = StepTime(*np.mean(time_together(load, processes), axis=0).tolist())
-        tokens = 2 * load.rows * (LENGTHS[0] + LENGTHS[1] - 1) / 2
-        measure = {
-            "precision": load.precision,
-            "compiled": load.compile,
-            "rows": load.rows,
-            "processes": processes,
-            "step_ms": 1000 * times.seconds,
-            "host_ms": 1000 * times.host,
-            "first_s": times.first,
-            "tokens_per_s": processes * tokens / times.seconds,
-            "memory_gib": times.memory,
-        }
+        measure = measure_load(load, processes)
         measures.append(measure)
-        compiled = "yes" if load.compile else "no"
-        print(
-            f"| {load.precision} | {compiled} | {load.rows} | {processes} | "
-            f"{measure['step_ms']:.1f} | {measure['host_ms']:.1f} | {times.first:.1f} | "
-            f"{measure['tokens_per_s']:,.0f} | {times.memory:.1f} |",
-            flush=True,
-        )
+        print(format_measure(measure), flush=True)
     return measures
+
+
+def measure_load(load: Load, processes: int) -> dict[str, Any]:
+    """The measures of a load in several processes, as means over them."""
+    times = StepTime(*np.mean(measure_together(load, processes), axis=0).tolist())
+    mean_length = (LENGTHS[0] + LENGTHS[1] - 1) / 2
+    tokens = 2 * load.rows * mean_length
+    return {
+        "precision": load.precision,
+        "compiled": load.compile,
+        "rows": load.rows,
+        "processes": processes,
+        "step_ms": 1000 * times.seconds,
+        "host_ms": 1000 * times.host,
+        "first_s": times.first,
+        "tokens_per_s": processes * tokens / times.seconds,
+        "memory_gib": times.memory,
+    }
+
+
+def format_measure(measure: Mapping[str, Any]) -> str:
+    """A line of the table."""
+    cells = [
+        measure["precision"],
+        "yes" if measure["compiled"] else "no",
+        str(measure["rows"]),
+        str(measure["processes"]),
+        f"{measure['step_ms']:.1f}",
+        f"{measure['host_ms']:.1f}",
+        f"{measure['first_s']:.1f}",
+        f"{measure['tokens_per_s']:,.0f}",
+        f"{measure['memory_gib']:.1f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def find_gains(measures: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -349,7 +361,7 @@ def main(device: str | None, steps: int, seconds: float, doctor: bool, out: Path
     gains = find_gains(measures)
     if device == "cuda" and time.monotonic() < start + seconds - reserved:
         try:
-            times = time_replay(Load(device, "bf16", 64, steps, compile=False))
+            times = measure_replay(Load(device, "bf16", 64, steps, compile=False))
             gains["passes in bf16 as a CUDA graph"] = times.called / times.replayed
         except RuntimeError as error:
             print(f"no CUDA graph: {first_line(error)}")

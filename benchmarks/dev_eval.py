@@ -38,25 +38,26 @@ SHAPE = {
 }
 
 
-def sentences(path: Path | None, count: int) -> list[str]:
-    """The sentences of STS-B dev, or as many of 5 to 20 words."""
-    rng = np.random.default_rng(0)
+def make_texts(path: Path | None, count: int) -> list[str]:
+    """Texts as long as the sentences of STS-B dev, or as many of 5 to 20 words."""
     if path is None:
-        return [
-            " ".join(["red"] * int(rng.integers(5, 20)) + [str(number)]) for number in range(count)
-        ]
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-        words = [text.split() for row in rows for text in (row["sentence1"], row["sentence2"])]
+        rng = np.random.default_rng(0)
+        lengths = [int(rng.integers(5, 20)) for _ in range(count)]
+    else:
+        lengths = []
+        with path.open(encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
+                lengths.append(len(row["sentence1"].split()))
+                lengths.append(len(row["sentence2"].split()))
     # each word a token of the small tokenizer, so that lengths are those of the text
-    return [" ".join(["red"] * len(each) + [str(number)]) for number, each in enumerate(words)]
+    return [" ".join(["red"] * length + [str(number)]) for number, length in enumerate(lengths)]
 
 
-def operations(work: Callable[[], object]) -> int:
+def count_operations(work: Callable[[], object]) -> int:
     """Floating-point operations of matrix products in a call."""
-    with FlopCounterMode(display=False) as counted:
+    with FlopCounterMode(display=False) as counter:
         work()
-    return int(counted.get_total_flops())
+    return int(counter.get_total_flops())
 
 
 @click.command(help=__doc__)
@@ -71,33 +72,42 @@ def main(file: Path | None, rounds: int, batch: int, count: int) -> None:
     student = Student(model, AutoTokenizer.from_pretrained(str(student_folder())))
     optimizer = torch.optim.AdamW(student.parameters(), lr=3e-5)
     tokens = TokenRows.from_lists(torch.randint(100, 30000, (batch, LENGTH)).tolist(), 0)
-    texts = list(dict.fromkeys(sentences(file, count)))
+    texts = list(dict.fromkeys(make_texts(file, count)))
 
-    def step() -> None:
+    def take_step() -> None:
         first, second = student.encode(tokens, 2).unbind(1)
         optimizer.zero_grad()
         info_nce(first, second, 0.05).backward()
         optimizer.step()
 
-    def dev() -> None:
+    def score_dev() -> None:
         student.embed(texts)
 
     student.train()
-    counted = operations(dev) / (EVERY * operations(step))
-    times: dict[str, list[float]] = {"step": [], "dev": []}
+    operations_share = count_operations(score_dev) / (EVERY * count_operations(take_step))
+    step_times = []
+    dev_times = []
     for _ in range(rounds):
-        for name, work in (("step", step), ("dev", dev)):
-            clock = time.perf_counter()
-            work()
-            times[name].append(time.perf_counter() - clock)
-    a_step, a_score = (statistics.median(each) for each in times.values())
-    measured = a_score / (EVERY * a_step)
-    print(f"a step of {batch} sentences, two views, {LENGTH} tokens: {a_step:.2f} s")
-    print(f"one dev score over {len(texts)} sentences: {a_score:.2f} s")
+        step_times.append(measure_seconds(take_step))
+        dev_times.append(measure_seconds(score_dev))
+
+    step_seconds = statistics.median(step_times)
+    dev_seconds = statistics.median(dev_times)
+    time_share = dev_seconds / (EVERY * step_seconds)
+    print(f"a step of {batch} sentences, two views, {LENGTH} tokens: {step_seconds:.2f} s")
+    print(f"one dev score over {len(texts)} sentences: {dev_seconds:.2f} s")
     print(
-        f"the dev score every {EVERY} steps: {measured:.2%} of the time, {counted:.2%} of the operations"
+        f"the dev score every {EVERY} steps: {time_share:.2%} of the time, "
+        f"{operations_share:.2%} of the operations"
     )
-    print(f"its time over its share of operations: {measured / counted:.2f} (bar 1.15)")
+    print(f"its time over its share of operations: {time_share / operations_share:.2f} (bar 1.15)")
+
+
+def measure_seconds(work: Callable[[], object]) -> float:
+    """The wall time of a call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

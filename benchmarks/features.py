@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from usage import read_resident_mb
 
 from harness.encoders.features import Stacked, load_cached_features
 
@@ -19,21 +20,17 @@ BATCH = 64
 BATCHES = 2_000
 
 
-def generated(start: int, stop: int) -> np.ndarray:
+def draw_features(start: int, stop: int) -> np.ndarray:
     return np.random.default_rng(start).standard_normal((stop - start, WIDTH), dtype=np.float32)
 
 
-def resident_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
-
-
-def gathered(features: np.ndarray | Stacked) -> float:
-    """Seconds that random batches take."""
+def measure_batches(features: np.ndarray | Stacked) -> float:
+    """Rows a second of random batches."""
     random = np.random.default_rng(0)
-    clock = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(BATCHES):
         features[random.integers(0, len(features), BATCH)]
-    return time.perf_counter() - clock
+    return BATCH * BATCHES / (time.perf_counter() - start)
 
 
 @click.command(help=__doc__)
@@ -41,34 +38,39 @@ def gathered(features: np.ndarray | Stacked) -> float:
 def main(rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HARNESS_CACHE"] = folder
-        clock = time.perf_counter()
-        for start in range(0, rows, 4096):
-            generated(start, min(start + 4096, rows))
-        alone = time.perf_counter() - clock
-        clock = time.perf_counter()
-        load_cached_features("benchmark", rows, generated)
-        stored = time.perf_counter() - clock
+        start = time.perf_counter()
+        for first in range(0, rows, 4096):
+            draw_features(first, min(first + 4096, rows))
+        seconds_alone = time.perf_counter() - start
+
+        start = time.perf_counter()
+        load_cached_features("benchmark", rows, draw_features)
+        seconds_stored = time.perf_counter() - start
         print(
-            f"computing: {rows / alone:,.0f} rows/s alone, {rows / stored:,.0f} rows/s kept on disk as well"
+            f"computing: {rows / seconds_alone:,.0f} rows/s alone, "
+            f"{rows / seconds_stored:,.0f} rows/s kept on disk as well"
         )
-        for what in ("first start after", "later start"):
-            clock = time.perf_counter()
-            mapped = load_cached_features("benchmark", rows, generated)
-            print(f"{what}: mapped in {1000 * (time.perf_counter() - clock):.0f} ms")
+
+        for name in ("first start after", "later start"):
+            start = time.perf_counter()
+            mapped = load_cached_features("benchmark", rows, draw_features)
+            print(f"{name}: mapped in {1000 * (time.perf_counter() - start):.0f} ms")
+
         file = Path(str(mapped.filename))  # type: ignore[attr-defined]
-        ways = {
+        openers = {
             "stored file": lambda: Stacked([mapped]),
             "mapped file": lambda: mapped,
             "np.load": lambda: np.load(file),
         }
-        for way, make in ways.items():
-            before = resident_mb()
-            clock = time.perf_counter()
-            features = make()
-            opened = time.perf_counter() - clock
-            rate = BATCH * BATCHES / gathered(features)
+        for name, open_features in openers.items():
+            before_mb = read_resident_mb()
+            start = time.perf_counter()
+            features = open_features()
+            seconds = time.perf_counter() - start
+            rate = measure_batches(features)
+            more_mb = read_resident_mb() - before_mb
             print(
-                f"{way}: open {opened:.2f} s, {rate:,.0f} rows/s, {resident_mb() - before:.0f} MB more resident"
+                f"{name}: open {seconds:.2f} s, {rate:,.0f} rows/s, {more_mb:.0f} MB more resident"
             )
 
 

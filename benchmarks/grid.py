@@ -17,14 +17,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
 import click
-from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
+from fake_runs import (
+    SECONDS,
+    EmptyRun,
+    FakeRun,
+    IdleRun,
+    list_runs,
+    make_plan,
+    measure_peak_mib,
+    replace_job,
+)
 
 from harness.events import Event, Listener
 from harness.runs.execution import Execution, Seat
@@ -43,17 +52,19 @@ class Slots(Executor):
     def work(self, queue: Queue, listen: Listener) -> None:
         """Take jobs while slots are free; handle what the threads send."""
         free = int(self.options.jobs)
-        arrived = SimpleQueue[tuple[Job, Event | End | Again]]()
+        messages = SimpleQueue[tuple[Job, Event | End | Again]]()
 
         def perform(job: Job) -> None:
-            arrived.put((job, job.perform(Seat("cpu"), lambda event: arrived.put((job, event)))))
+            end = job.perform(Seat("cpu"), lambda event: messages.put((job, event)))
+            messages.put((job, end))
 
         with ThreadPoolExecutor(free) as threads:
             while queue:
                 while free and (job := queue.take()):
                     free -= 1
                     threads.submit(perform, job)
-                job, message = arrived.get()
+
+                job, message = messages.get()
                 if isinstance(message, Event):
                     listen(message)
                 else:
@@ -64,149 +75,149 @@ class Slots(Executor):
 class Watch(threading.Thread):
     """Counts this process's open files."""
 
-    def __init__(self, leave_out: str = "") -> None:
-        """`leave_out` is how the names of files end that fake runs hold, and that their processes
-        would hold.
+    def __init__(self, ignored_ending: str | None = None) -> None:
+        """`ignored_ending` is how the names of files end that fake runs hold, and that their
+        processes would hold.
         """
         super().__init__(daemon=True)
-        self.files = 0
-        self.leave_out = leave_out
+        self.most_files = 0
+        self._ignored_ending = ignored_ending
 
     def run(self) -> None:
         while True:
             with suppress(OSError):  # closed meanwhile
-                names = [
-                    str(path.readlink())
-                    for path in Path("/proc/self/fd").iterdir()
-                    if path.is_symlink()
-                ]
-                kept = [
-                    name
-                    for name in names
-                    if not self.leave_out or not name.endswith(self.leave_out)
-                ]
-                self.files = max(self.files, len(kept))
+                self.most_files = max(self.most_files, self._count_files())
             time.sleep(0.05)
+
+    def _count_files(self) -> int:
+        count = 0
+        for path in Path("/proc/self/fd").iterdir():
+            if not path.is_symlink():
+                continue
+            name = str(path.readlink())
+            if self._ignored_ending is None or not name.endswith(self._ignored_ending):
+                count += 1
+        return count
 
 
 @click.group(help=__doc__, invoke_without_command=True)
 @click.pass_context
 def main(context: click.Context) -> None:
     if context.invoked_subcommand is None:
-        for command in (memory, processes, plan, scale):
+        for command in (measure_memory, measure_processes, measure_plan, measure_scale):
             context.invoke(command)
 
 
-def counted(runs: int, slots: int | None = None) -> Callable[[Callable[..., None]], click.Command]:
-    """A command with the number of runs, and of those at a time."""
-
-    def made(function: Callable[..., None]) -> click.Command:
-        for name, default in (("slots", slots), ("runs", runs)):
-            if default is not None:
-                option = click.option(
-                    f"--{name}", default=default, show_default=True, type=click.IntRange(1)
-                )
-                function = option(function)
-        return main.command(function.__name__)(function)
-
-    return made
+RUNS = partial(click.option, "--runs", show_default=True, type=click.IntRange(1))
+SLOTS = click.option("--slots", default=64, show_default=True, type=click.IntRange(1))
 
 
-@counted(2_000, 64)
-def runs(runs: int, slots: int) -> None:
+@main.command("runs")
+@RUNS(default=2_000)
+@SLOTS
+def measure_runs(runs: int, slots: int) -> None:
     """Fake runs of one second."""
     with tempfile.TemporaryDirectory() as folder:
-        made = planned(runs, Path(folder))
-        real = [job for job in list_jobs(made) if isinstance(job, RunJob)][:runs]
-        jobs = [
-            FakeRun(job.id, job.key, job.inventory, job.store, frozenset(), job.run) for job in real
-        ]
-        tally = Tally({job.key: job.id for job in jobs}, made.store)
-        watch = Watch(".lock")
-        clock = time.monotonic()
-        cpu = time.process_time()
+        plan = make_plan(runs, Path(folder))
+        jobs = [replace_job(job, FakeRun) for job in list_runs(plan, runs)]
+        tally = Tally({job.key: job.id for job in jobs}, plan.store)
+        watch = Watch(ignored_ending=".lock")
+        wall_start = time.monotonic()
+        processor_start = time.process_time()
         watch.start()
         ends = Slots(Execution(jobs=slots, device="cpu")).execute(jobs, tally.take)
-        wall = time.monotonic() - clock
-        cpu = time.process_time() - cpu
+        wall = time.monotonic() - wall_start
+        run_ms = 1000 * (time.process_time() - processor_start) / runs
         assert len(ends) == tally.done == len(Store(Path(folder)).files()) == runs
-        ideal = -(-runs // slots) * SECONDS
-        print(
-            f"{runs} runs of {SECONDS:g} s on {slots} slots: {wall:.1f} s, {wall / ideal - 1:.1%} above {ideal:.0f} s; "
-            f"driver {peak_mb():.0f} MiB, {watch.files} open files, {1000 * cpu / runs:.1f} ms of processor a run"
-        )
+
+    rounds = -(-runs // slots)
+    ideal = rounds * SECONDS
+    print(
+        f"{runs} runs of {SECONDS:g} s on {slots} slots: {wall:.1f} s, "
+        f"{wall / ideal - 1:.1%} above {ideal:.0f} s; driver {measure_peak_mib():.0f} MiB, "
+        f"{watch.most_files} open files, {run_ms:.1f} ms of processor a run"
+    )
 
 
-@counted(2_000, 64)
-def memory(runs: int, slots: int) -> None:
+@main.command("memory")
+@RUNS(default=2_000)
+@SLOTS
+def measure_memory(runs: int, slots: int) -> None:
     """The same in two drivers: one that asks methods what they declare, and one that has it in its
     cache.
     """
+    command = [sys.executable, __file__, "runs", "--runs", str(runs), "--slots", str(slots)]
     with tempfile.TemporaryDirectory() as cache:
-        for when in ("first plan of an installation", "the same plan again"):
-            print(f"{when}: ", end="", flush=True)
-            command = [sys.executable, __file__, "runs", "--runs", str(runs), "--slots", str(slots)]
-            subprocess.run(command, env={**os.environ, "HARNESS_CACHE": cache}, check=True)
+        environment = {**os.environ, "HARNESS_CACHE": cache}
+        for name in ("first plan of an installation", "the same plan again"):
+            print(f"{name}: ", end="", flush=True)
+            subprocess.run(command, env=environment, check=True)
 
 
-@counted(50, 64)
-def processes(runs: int, slots: int) -> None:
+@main.command("processes")
+@RUNS(default=50)
+@SLOTS
+def measure_processes(runs: int, slots: int) -> None:
     """What processes of the executor `local` cost that do nothing, and the open files of a driver
     of many at a time.
     """
-
-    def seconds(kind: type[RunJob], count: int, at_a_time: int, **more: int) -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            real = [
-                job for job in list_jobs(planned(count, Path(folder))) if isinstance(job, RunJob)
-            ][:count]
-            jobs = [
-                kind(job.id, job.key, job.inventory, job.store, frozenset(), job.run, **more)
-                for job in real
-            ]
-            clock = time.monotonic()
-            Local(Execution(jobs=at_a_time, device="cpu")).execute(jobs, lambda event: None)
-            return time.monotonic() - clock
-
-    first = seconds(EmptyRun, 1, 1)
-    each = seconds(EmptyRun, runs, 1) / runs
+    first_seconds = execute_locally(EmptyRun, 1, 1)
+    start_seconds = execute_locally(EmptyRun, runs, 1) / runs
+    busy_cores = slots / SECONDS * start_seconds
     print(
-        f"the first process, with the one that it is forked from: {first:.1f} s; {runs} more, one at a time: "
-        f"{1000 * each:.0f} ms each; {slots} slots of {SECONDS:g} s would keep at most {slots / SECONDS * each:.1f} "
-        "cores busy with starting"
+        f"the first process, with the one that it is forked from: {first_seconds:.1f} s; "
+        f"{runs} more, one at a time: {1000 * start_seconds:.0f} ms each; {slots} slots of "
+        f"{SECONDS:g} s would keep at most {busy_cores:.1f} cores busy with starting"
     )
+
     watch = Watch()
     watch.start()
-    seconds(IdleRun, slots, slots, together=slots)
-    print(f"{slots} processes at a time: {watch.files} files open in the driver")
+    execute_locally(IdleRun, slots, slots, together=slots)
+    print(f"{slots} processes at a time: {watch.most_files} files open in the driver")
 
 
-@counted(20_000)
-def plan(runs: int) -> None:
+def execute_locally(kind: type[RunJob], count: int, at_a_time: int, **options: int) -> float:
+    """Seconds of jobs of a kind in processes of the executor `local`."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = make_plan(count, Path(folder))
+        jobs = [replace_job(job, kind, **options) for job in list_runs(plan, count)]
+        start = time.monotonic()
+        Local(Execution(jobs=at_a_time, device="cpu")).execute(jobs, lambda event: None)
+        return time.monotonic() - start
+
+
+@main.command("plan")
+@RUNS(default=20_000)
+def measure_plan(runs: int) -> None:
     """A plan and its jobs."""
     with tempfile.TemporaryDirectory() as folder:
-        clock = time.monotonic()
-        cpu = time.process_time()
-        made = planned(runs, Path(folder))
-        jobs = list_jobs(made)
+        wall_start = time.monotonic()
+        processor_start = time.process_time()
+        plan = make_plan(runs, Path(folder))
+        jobs = list_jobs(plan)
         queue = Queue(jobs)
-        wall = time.monotonic() - clock
-        used = time.process_time() - cpu
+        wall = time.monotonic() - wall_start
+        planned_at = time.process_time()
+
         for job in iter(queue.take, None):
             queue.end(job, Prepared(job.id))
-        emptied = time.process_time() - cpu - used
-        print(
-            f"{len(made.runs)} runs planned as {len(jobs)} jobs: {wall:.1f} s, of processor {used:.1f} s; "
-            f"the queue emptied in {emptied:.1f} s; {peak_mb():.0f} MiB"
-        )
+        emptied_at = time.process_time()
+
+    print(
+        f"{len(plan.runs)} runs planned as {len(jobs)} jobs: {wall:.1f} s, of processor "
+        f"{planned_at - processor_start:.1f} s; the queue emptied in "
+        f"{emptied_at - planned_at:.1f} s; {measure_peak_mib():.0f} MiB"
+    )
 
 
-@counted(10_000, 256)
-def scale(runs: int, slots: int) -> None:
+@main.command("scale")
+@RUNS(default=10_000)
+@click.option("--slots", default=256, show_default=True, type=click.IntRange(1))
+def measure_scale(runs: int, slots: int) -> None:
     """Runs of 40 minutes on GPUs, in simulated time."""
-    from grid_scale import scale as simulated
+    from grid_scale import simulate_grid
 
-    simulated(runs, slots)
+    simulate_grid(runs, slots)
 
 
 if __name__ == "__main__":

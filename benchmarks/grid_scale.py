@@ -5,18 +5,18 @@ simulated time.
 from __future__ import annotations
 
 import heapq
+import itertools
 import pickle
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from fake_runs import peak_mb, planned, result_of
+from fake_runs import list_runs, make_plan, make_result, measure_peak_mib
 
 from harness.events import Event, TrainingProgress
 from harness.work.job import RunJob
-from harness.work.jobs import list_jobs
 from harness.work.queue import Queue
 from harness.work.resources import Seats
 from harness.work.tally import Tally
@@ -31,35 +31,38 @@ EVALUATION_S = 300
 SAMPLE = 1_000
 
 
-def scale(runs: int, slots: int) -> None:
+def simulate_grid(runs: int, slots: int) -> None:
     """Print what the driver of so many runs on so many GPUs does, and what its store holds."""
     with TemporaryDirectory() as folder:
-        made, cpu = costing(lambda: planned(runs, Path(folder)))
-        jobs, cpu_jobs = costing(
-            lambda: [job for job in list_jobs(made) if isinstance(job, RunJob)][:runs]
-        )
-        before = peak_mb()
+        plan, plan_seconds = measure_processor(lambda: make_plan(runs, Path(folder)))
+        jobs, job_seconds = measure_processor(lambda: list_runs(plan, runs))
+        planned_mib = measure_peak_mib()
         print(
-            f"{runs} runs of {SECONDS // 60} min on {slots} GPUs: planned in {cpu + cpu_jobs:.1f} s of processor"
+            f"{runs} runs of {SECONDS // 60} min on {slots} GPUs: planned in "
+            f"{plan_seconds + job_seconds:.1f} s of processor"
         )
         _look_at(jobs, slots)
-        events, hours, used, files = _simulated(jobs, slots)
-        rate = slots * (POINTS + EVALUATION_S) / SECONDS
-        each = used / events
+
+        simulation = _simulate(jobs, slots)
+        event_seconds = simulation.processor_seconds / simulation.events
+        events_a_second = slots * (POINTS + EVALUATION_S) / SECONDS
         print(
-            f"  {hours:.1f} h; driver {before:.0f} MiB with the plan, {peak_mb():.0f} MiB with the ends of all runs"
+            f"  {simulation.hours:.1f} h; driver {planned_mib:.0f} MiB with the plan, "
+            f"{measure_peak_mib():.0f} MiB with the ends of all runs"
         )
         print(
-            f"  events: {rate:.0f} a second, each {1e6 * each:.0f} us of processor: {rate * each:.2%} of a core"
+            f"  events: {events_a_second:.0f} a second, each {1e6 * event_seconds:.0f} us of "
+            f"processor: {events_a_second * event_seconds:.2%} of a core"
         )
-        print(f"  open files of the driver: {files}, and one pipe or stream a run")
-        _stored(jobs[:SAMPLE], runs, slots)
+        print(f"  open files of the driver: {simulation.files}, and one pipe or stream a run")
+        _measure_store(jobs[:SAMPLE], runs, slots)
 
 
-def costing(work: Callable[[], T]) -> tuple[T, float]:
+def measure_processor(work: Callable[[], T]) -> tuple[T, float]:
     """What a function returns, and the seconds of processor that it took."""
     start = time.process_time()
-    return work(), time.process_time() - start
+    value = work()
+    return value, time.process_time() - start
 
 
 def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
@@ -72,90 +75,105 @@ def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
         assert isinstance(job, RunJob)
         return seats.take(job.id, lambda: queue.estimate_resources(job)) is not None
 
-    _, first = costing(lambda: list(iter(lambda: queue.take(fits), None)))
-    _, again = costing(lambda: queue.take(fits))
+    def take_all() -> list[object]:
+        return list(iter(lambda: queue.take(fits), None))
+
+    _, fill_seconds = measure_processor(take_all)
+    _, look_seconds = measure_processor(lambda: queue.take(fits))
     print(
-        f"  queue: {first:.2f} s of processor to fill {slots} seats; a look while they are taken {1000 * again:.1f} ms"
+        f"  queue: {fill_seconds:.2f} s of processor to fill {slots} seats; "
+        f"a look while they are taken {1000 * look_seconds:.1f} ms"
     )
 
 
-def _simulated(jobs: Sequence[RunJob], slots: int) -> tuple[int, float, float, int]:
-    """Events, simulated hours, seconds of processor for them, and open files: each event crosses a
-    pipe.
-    """
+class Simulation(NamedTuple):
+    """What a driver did in simulated time, and the most files that it held open."""
+
+    events: int
+    hours: float
+    processor_seconds: float
+    files: int
+
+
+def _simulate(jobs: Sequence[RunJob], slots: int) -> Simulation:
+    """Run all jobs in simulated time; each event crosses a pipe."""
     clock = 0.0
-    number = 0
-    most = 0
+    files = 0
     queue = Queue(jobs)
     tally = Tally({job.key: job.id for job in jobs}, jobs[0].store, lambda: clock)
-    soon: list[tuple[float, int, RunJob, int]] = []
-    cpu = time.process_time()
+    # when a run reports next, a number that breaks ties, the run and the point of its curve
+    upcoming: list[tuple[float, int, RunJob, int]] = []
+    numbers = itertools.count(1)
+    start = time.process_time()
     while queue:
-        while len(soon) < slots and isinstance(job := queue.take(), RunJob):
-            tally.take(_crossed(Event("start", job.key, device="cuda")))
-            soon.append((clock + SECONDS / POINTS, number := number + 1, job, 1))
-        clock, _, job, point = heapq.heappop(soon)
+        while len(upcoming) < slots and isinstance(job := queue.take(), RunJob):
+            tally.take(_cross_pipe(Event("start", job.key, device="cuda")))
+            heapq.heappush(upcoming, (clock + SECONDS / POINTS, next(numbers), job, 1))
+
+        clock, _, job, point = heapq.heappop(upcoming)
         if point <= POINTS:
-            event = Event(
-                "progress", job.key, progress=TrainingProgress(point, POINTS, 10.0, {"text": 0.1})
-            )
-            tally.take(_crossed(event))
-            heapq.heappush(soon, (clock + SECONDS / POINTS, number := number + 1, job, point + 1))
+            progress = TrainingProgress(point, POINTS, 10.0, {"text": 0.1})
+            tally.take(_cross_pipe(Event("progress", job.key, progress=progress)))
+            heapq.heappush(upcoming, (clock + SECONDS / POINTS, next(numbers), job, point + 1))
             continue
-        done = _crossed(Event("done", job.key, result=result_of(job)))
+
+        done = _cross_pipe(Event("done", job.key, result=make_result(job)))
         tally.take(done)
         assert done.result is not None
         queue.end(job, done.result)
-        most = max(most, len([*Path("/proc/self/fd").iterdir()]))
-    return len(jobs) * (POINTS + 2), clock / 3600, time.process_time() - cpu, most
+        files = max(files, len(list(Path("/proc/self/fd").iterdir())))
+
+    events = len(jobs) * (POINTS + 2)
+    return Simulation(events, clock / 3600, time.process_time() - start, files)
 
 
-def _crossed(event: Event) -> Event:
-    found: Event = pickle.loads(pickle.dumps(event))
-    return found
+def _cross_pipe(event: Event) -> Event:
+    crossed: Event = pickle.loads(pickle.dumps(event))
+    return crossed
 
 
-def _stored(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
+def _measure_store(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     """Print what locks, results, index and a second plan take, by a sample."""
     store = jobs[0].store
     count = len(jobs)
 
-    def locked() -> None:
+    def lock_all() -> None:
         for job in jobs:
             with store.lock(job.id):
                 pass
 
-    def written() -> None:
+    def write_all() -> None:
         for job in jobs:
-            result = result_of(job)
+            result = make_result(job)
             store.save_log(result, "a line of a log\n" * 400)
             store.save(result)
 
-    _, lock = costing(locked)
-    clock = time.monotonic()
-    _, write = costing(written)
-    wall = time.monotonic() - clock
-    files = store.files()
-    size = sum(path.stat().st_size + path.with_suffix(".log").stat().st_size for path in files)
+    _, lock_seconds = measure_processor(lock_all)
+    start = time.monotonic()
+    _, write_seconds = measure_processor(write_all)
+    wall = time.monotonic() - start
+    size = 0
+    for path in store.files():
+        size += path.stat().st_size + path.with_suffix(".log").stat().st_size
+
     time.sleep(3)  # until the files are old enough to be trusted
-    _, cold = costing(lambda: len(store.frames()))
-    _, warm = costing(lambda: len(store.frames()))
+    _, cold_seconds = measure_processor(lambda: len(store.frames()))
+    _, warm_seconds = measure_processor(lambda: len(store.frames()))
     (index,) = store.root.glob(".cache/*")
-    _, again = costing(lambda: planned(count, store.root))
-    ends = slots / SECONDS
-    more = runs / count
-    print(f"  store: {ends:.2f} runs end a second; of each, by {count} of them:")
+    index_size = index.stat().st_size
+    _, plan_seconds = measure_processor(lambda: make_plan(count, store.root))
+
+    ends_a_second = slots / SECONDS
+    scale = runs / count
+    print(f"  store: {ends_a_second:.2f} runs end a second; of each, by {count} of them:")
     print(
-        f"    lock {1e3 * lock / count:.2f} ms of processor; result and log {1e3 * write / count:.1f} ms, ",
-        end="",
+        f"    lock {1e3 * lock_seconds / count:.2f} ms of processor; "
+        f"result and log {1e3 * write_seconds / count:.1f} ms, {1e3 * wall / count:.1f} ms wall; "
+        f"so {ends_a_second:.2f} locks and {2 * ends_a_second:.2f} files a second"
     )
     print(
-        f"{1e3 * wall / count:.1f} ms wall; so {ends:.2f} locks and {2 * ends:.2f} files a second"
-    )
-    print(
-        f"  all: {more * size / 1e6:.0f} MB of results and logs; index {more * index.stat().st_size / 1e6:.1f} MB, ",
-        end="",
-    )
-    print(
-        f"made in {more * cold:.1f} s, read in {more * warm:.2f} s; a plan that finds them done {more * again:.0f} s"
+        f"  all: {scale * size / 1e6:.0f} MB of results and logs; "
+        f"index {scale * index_size / 1e6:.1f} MB, made in {scale * cold_seconds:.1f} s, "
+        f"read in {scale * warm_seconds:.2f} s; "
+        f"a plan that finds them done {scale * plan_seconds:.0f} s"
     )

@@ -29,13 +29,13 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from step import Side
-from step_sides import answer
+from servers import Stepper, answer_steps
 from torch import Tensor
 from torch.nn import functional
+from trainers import make_token_file, make_trainer
 from transformers import BertConfig, BertModel
 
-from harness.corpora.tokens import TokenFile, Tokens
+from harness.corpora.tokens import Tokens
 from harness.encoders import packed
 from harness.encoders.rows import Packed
 from harness.encoders.student import Student
@@ -43,7 +43,6 @@ from harness.encoders.trial import TrialFindings
 from harness.method import Dimensions, Method, PairBatch, SentenceBatch, method_named
 from harness.profiles import Training
 from harness.training.streams import TrainingData
-from harness.training.trainer import Trainer
 
 #: what a step of the harness may take of the host time of the plain one
 BAR = 0.75
@@ -71,81 +70,75 @@ class Pads:
     pad_token_id = 0
 
 
-def kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+def multiply_cheaply(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     """One operator with a gradient for each input, of next to no arithmetic."""
     return torch.addcmul(value, query, key, value=0)
 
 
-def packed_kernel(
+def attend_cheaply(
     rows: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float
 ) -> Tensor:
-    return kernel(query, key, value)
+    return multiply_cheaply(query, key, value)
 
 
-def encoder() -> BertModel:
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
-    return BertModel(
-        BertConfig(**sizes, intermediate_size=WIDTH, vocab_size=VOCABULARY), add_pooling_layer=False
+def make_encoder() -> BertModel:
+    config = BertConfig(
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=WIDTH,
+        vocab_size=VOCABULARY,
     )
+    return BertModel(config, add_pooling_layer=False)
 
 
-def built(name: str) -> Method:
+def make_method(name: str) -> Method:
     method = method_named(name)
     return method(method.configure("paper", {}), Dimensions(WIDTH, CASES[name])).train()
 
 
-def ids() -> list[list[int]]:
+def draw_texts() -> list[list[int]]:
+    """The token ids of each text."""
     rng = np.random.default_rng(0)
-    return [
-        rng.integers(5, VOCABULARY, rng.integers(3, LONGEST + 1)).tolist() for _ in range(TEXTS)
-    ]
+    texts = []
+    for _ in range(TEXTS):
+        length = rng.integers(3, LONGEST + 1)
+        texts.append(rng.integers(5, VOCABULARY, length).tolist())
+    return texts
 
 
-def features(name: str) -> dict[str, np.ndarray]:
+def draw_features(name: str) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
     return {
-        role: rng.standard_normal((TEXTS, wide), dtype=np.float32)
-        for role, wide in CASES[name].items()
+        role: rng.standard_normal((TEXTS, width), dtype=np.float32)
+        for role, width in CASES[name].items()
     }
 
 
-def harness(name: str, folder: Path) -> Callable[[int], None]:
+def make_harness_step(name: str, folder: Path) -> Callable[[int], None]:
     """A step of the harness's own loop."""
     packed.dropped = lambda values, chance: torch.dropout(values, chance, train=True)
-    packed.attention_on = lambda *given: packed_kernel
-    listed = ids()
-    file = TokenFile(
-        np.array([token for row in listed for token in row], np.uint16),
-        np.cumsum([0, *map(len, listed)], dtype=np.int64),
-    )
-    data = TrainingData(
-        {"pairs" if CASES[name] else "sentences": Tokens([file], 0)}, features(name)
-    )
-    student = Student(encoder(), Pads, found=TrialFindings(rows="packed", direct=True)).train()
+    packed.attention_on = lambda *arguments: attend_cheaply
+    stream = "pairs" if CASES[name] else "sentences"
+    tokens = {stream: Tokens([make_token_file(draw_texts())], 0)}
+    data = TrainingData(tokens, draw_features(name))
+    findings = TrialFindings(rows="packed", direct=True)
+    student = Student(make_encoder(), Pads, found=findings)
     training = Training(batch_size=ROWS, precision="fp32", steps=10**6)
-    return Trainer(
-        student,
-        built(name),
-        data,
-        training,
-        seed=0,
-        setting="benchmark",
-        dev=lambda embed: 0.0,
-        folder=folder,
-    )._step
+    return make_trainer(student, make_method(name), data, training, folder)._step
 
 
-def plain(name: str, folder: Path) -> Callable[[int], None]:
+def make_plain_step(name: str, folder: Path) -> Callable[[int], None]:
     """A step of a padded model."""
-    functional.scaled_dot_product_attention = kernel
-    model = encoder().train()
-    method = built(name)
+    functional.scaled_dot_product_attention = multiply_cheaply
+    model = make_encoder().train()
+    method = make_method(name)
     parameters = [*model.parameters(), *method.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-5, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10**6)
-    given = {role: torch.from_numpy(values) for role, values in features(name).items()}
-    listed = ids()
-    padded = torch.tensor([row + [0] * (LONGEST - len(row)) for row in listed])
+
+    features = {role: torch.from_numpy(values) for role, values in draw_features(name).items()}
+    padded = torch.tensor([row + [0] * (LONGEST - len(row)) for row in draw_texts()])
     tokens = {
         "input_ids": padded,
         "attention_mask": (padded > 0).long(),
@@ -156,13 +149,16 @@ def plain(name: str, folder: Path) -> Callable[[int], None]:
         flat = {key: value.repeat_interleave(views, dim=0) for key, value in inputs.items()}
         return model(**flat).last_hidden_state[:, 0].view(-1, views, WIDTH)
 
-    def step(number: int) -> None:
+    def make_batch(number: int) -> SentenceBatch:
         start = number * ROWS % TEXTS
-        inputs = {key: value[start : start + ROWS] for key, value in tokens.items()}
-        paired = {role: values[start : start + ROWS] for role, values in given.items()}
-        total, _ = method.loss(
-            PairBatch(inputs, paired) if paired else SentenceBatch(inputs), encode
-        )
+        rows = slice(start, start + ROWS)
+        inputs = {key: value[rows] for key, value in tokens.items()}
+        if not features:
+            return SentenceBatch(inputs)
+        return PairBatch(inputs, {role: values[rows] for role, values in features.items()})
+
+    def take_step(number: int) -> None:
+        total, _ = method.loss(make_batch(number), encode)
         assert total is not None
         total.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -170,38 +166,48 @@ def plain(name: str, folder: Path) -> Callable[[int], None]:
         schedule.step()
         optimizer.zero_grad()
 
-    return step
+    return take_step
+
+
+SIDES = {"harness": make_harness_step, "plain": make_plain_step}
 
 
 def serve(name: str, side: str) -> None:
-    """Be a side: take a step at each line of standard input."""
+    """Be a side: take some steps at each line of standard input."""
     torch.nn.utils.clip_grad_norm_ = partial(torch.nn.utils.clip_grad_norm_, foreach=True)
     with tempfile.TemporaryDirectory() as folder:
-        step = {"harness": harness, "plain": plain}[side](name, Path(folder))
-        answer(
-            lambda turn: [step(TURN * turn + number) for number in range(TURN)], time.process_time
-        )
+        take_step = SIDES[side](name, Path(folder))
+
+        def take_turn(turn: int) -> None:
+            for number in range(TURN):
+                take_step(TURN * turn + number)
+
+        answer_steps(take_turn, time.process_time)
 
 
 @click.command(help=__doc__)
 @click.argument("cases", nargs=-1, type=click.Choice([*CASES]), metavar="[CASE]...")
 @click.option("--rounds", default=20, show_default=True, help="Turns of each side that count.")
-@click.option("--serve", "side", nargs=2, hidden=True)
-def main(cases: tuple[str, ...], rounds: int, side: tuple[str, str] | None) -> None:
-    if side:
-        serve(*side)
+@click.option("--serve", "served", nargs=2, hidden=True)
+def main(cases: tuple[str, ...], rounds: int, served: tuple[str, str] | None) -> None:
+    if served:
+        serve(*served)
         return
+
     os.environ["OMP_NUM_THREADS"] = "1"
     for name in cases or CASES:
-        sides = {which: Side(__file__, name, which) for which in ("harness", "plain")}
+        sides = {side: Stepper(__file__, name, side) for side in SIDES}
         for _ in range(3 + rounds):
-            for each in sides.values():
-                each.step()
-        ours, theirs = (1000 / TURN * each.median for each in sides.values())
-        for each in sides.values():
-            each.end()
+            for stepper in sides.values():
+                stepper.step()
+
+        step_ms = {side: 1000 / TURN * stepper.median for side, stepper in sides.items()}
+        for stepper in sides.values():
+            stepper.end()
+        ratio = step_ms["harness"] / step_ms["plain"]
         print(
-            f"{name}: {ours:.1f} ms a step on the host, plain {theirs:.1f} ms, {ours / theirs:.2f} of it (bar {BAR})",
+            f"{name}: {step_ms['harness']:.1f} ms a step on the host, "
+            f"plain {step_ms['plain']:.1f} ms, {ratio:.2f} of it (bar {BAR})",
             flush=True,
         )
 

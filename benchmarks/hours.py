@@ -21,10 +21,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "reproduce.md"
 BEGIN = "<!-- python benchmarks/hours.py -->\n"
 END = "<!-- end -->\n"
 METHODS = ("dalr", "kdmcse", "mcse")
-SETTINGS = ("wiki+flickr", "wiki+coco")
-ENCODERS = ("bert-base-uncased", "roberta-base")
-#: the columns of the first table
-PLACES = [f"{setting}/{encoder}" for setting in SETTINGS for encoder in ENCODERS]
+#: the columns of the first table: setting and encoder
+PLACES = (
+    "wiki+flickr/bert-base-uncased",
+    "wiki+flickr/roberta-base",
+    "wiki+coco/bert-base-uncased",
+    "wiki+coco/roberta-base",
+)
 #: what the last table sums up: a name, and the options of `harness run`
 SUMS = {
     "`--table dalr:T1`": {"table": "dalr:T1"},
@@ -33,26 +36,27 @@ SUMS = {
 }
 
 
-def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+def format_table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def minutes(key: str) -> float:
+def estimate_minutes(key: str) -> float:
     run = resolve(load_profile("paper"), RunSpec.parse(key), {})
     steps = count_training_steps(run)
     assert steps is not None
     return H200.find_training_seconds(run, steps) / 60
 
 
-def one_run() -> Iterator[list[str]]:
+def list_minutes() -> Iterator[list[str]]:
     """Minutes of one training, both readings, by setting and encoder."""
     for method in METHODS:
-        for name in (method, f"{method}@official"):
-            yield [f"`{name}`", *(f"{minutes(f'{name}/{place}/seed-0'):.0f}" for place in PLACES)]
+        for variant in (method, f"{method}@official"):
+            minutes = [estimate_minutes(f"{variant}/{place}/seed-0") for place in PLACES]
+            yield [f"`{variant}`", *(f"{value:.0f}" for value in minutes)]
 
 
-def sums() -> Iterator[list[str]]:
+def list_sums() -> Iterator[list[str]]:
     """Hours of whole selections, trainings and suites."""
     with tempfile.TemporaryDirectory() as empty:
         for name, options in SUMS.items():
@@ -63,24 +67,24 @@ def sums() -> Iterator[list[str]]:
             yield [name, str(len(plan.runs)), f"{expected.h200 / 3600:.1f}"]
 
 
-def tables() -> str:
-    return "\n".join(
-        (
-            "Minutes of one training on the H200:\n\n" + table(["method", *PLACES], one_run()),
-            "Hours of all runs of a selection, one at a time, with the suites:\n\n"
-            + table(["`harness run ...`", "runs", "H200"], sums()),
-        )
+def make_tables() -> str:
+    minutes = format_table(["method", *PLACES], list_minutes())
+    sums = format_table(["`harness run ...`", "runs", "H200"], list_sums())
+    return (
+        f"Minutes of one training on the H200:\n\n{minutes}\n"
+        f"Hours of all runs of a selection, one at a time, with the suites:\n\n{sums}"
     )
 
 
 @click.command(help=__doc__)
 @click.option("--write", is_flag=True, help="Put the tables into the page.")
 def main(write: bool) -> None:
-    made = tables()
-    print(made)
+    tables = make_tables()
+    print(tables)
     if write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}")
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}")
 
 
 if __name__ == "__main__":

@@ -29,77 +29,85 @@ class MadeUp(NamedTuple):
     text: str
 
 
-def made_up(count: int) -> Iterator[MadeUp]:
+def make_results(count: int) -> Iterator[MadeUp]:
     """`count` results of one profile: 5 seeds, 4 encoders, 10 settings, and as many variants as are
     needed.
     """
-    templates = _templates()
+    templates = _read_templates()
     for index in range(count):
         rest, seed = divmod(index, SEEDS)
         rest, encoder = divmod(rest, ENCODERS)
-        variant, setting = divmod(rest, SETTINGS)
-        yield _one(templates[variant % len(templates)], variant, setting, encoder, seed)
+        option, setting = divmod(rest, SETTINGS)
+        template = templates[option % len(templates)]
+        yield _make_result(template, option, setting, encoder, seed)
 
 
-def write(folder: Path, count: int, log: bool = True) -> None:
+def write_results(folder: Path, count: int, log: bool = True) -> None:
     """Write results, and a log beside each, below a folder of results."""
-    for one in made_up(count):
-        path = folder / one.path
+    for result in make_results(count):
+        path = folder / result.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(one.text)
+        path.write_text(result.text)
         if log:
             path.with_suffix(".log").write_text(LOG)
 
 
-def _templates() -> Sequence[dict[str, Any]]:
+def _read_templates() -> Sequence[dict[str, Any]]:
     """One real result of each profile's methods and readings without options, plain SimCSE first."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    templates: dict[tuple[str, str], dict[str, Any]] = {}
     for path in sorted(REFERENCE.glob("*/*/*/*/seed-0-*.json")):
         content = json.loads(path.read_bytes())
-        plain = "[" not in content["spec"]["variant"] and not content["overrides"]
-        if plain and content["hyperparameters"].get("training"):
+        variant = content["spec"]["variant"]
+        is_plain = "[" not in variant and not content["overrides"]
+        if is_plain and content["hyperparameters"].get("training"):
             del content["digest"]
-            found.setdefault((content["profile"], content["spec"]["variant"]), content)
-    return sorted(found.values(), key=lambda one: one["spec"]["variant"] != "simcse")
+            templates.setdefault((content["profile"], variant), content)
+    return sorted(templates.values(), key=lambda content: content["spec"]["variant"] != "simcse")
 
 
-def _one(template: dict[str, Any], option: int, setting: int, encoder: int, seed: int) -> MadeUp:
+def _make_result(
+    template: dict[str, Any], option: int, setting: int, encoder: int, seed: int
+) -> MadeUp:
     variant = template["spec"]["variant"]
-    if option:  # the reading stands last: dalr[temperature=0.1]@official
-        named = Variant.parse(variant)
-        variant = str(
-            Variant.make(
-                named.name, {**dict(named.options), "temperature": option / 1000}, named.reading
-            )
-        )
+    if option:
+        variant = _set_temperature(variant, option / 1000)
     spec = template["spec"] | {
         "variant": variant,
         "setting": f"corpus-{setting}",
         "encoder": f"encoder-{encoder}",
+        "seed": seed,
     }
     group = _hash(variant, setting, encoder)
     fingerprint = _hash(group, seed)
     shift = int(fingerprint[:6], 16) / 2**24
-    evaluations = [
-        {
-            **one,
-            "scores": {
-                task: {name: value + shift for name, value in row.items()}
-                for task, row in scores.items()
-            },
-        }
-        for one in template["evaluations"]
-        for scores in [one["scores"]]
-    ]
     content = template | {
-        **{"spec": spec | {"seed": seed}, "profile": "made-up", "profile_origin": "file"},
-        **{"fingerprint": fingerprint, "group": group, "evaluations": evaluations},
+        "spec": spec,
+        "profile": "made-up",
+        "profile_origin": "file",
+        "fingerprint": fingerprint,
+        "group": group,
+        "evaluations": [_shift_scores(scored, shift) for scored in template["evaluations"]],
     }
-    name = "/".join(
-        quote(part, safe="[]=,+@.:-_") for part in (variant, spec["setting"], spec["encoder"])
-    )
+
+    folders = (variant, spec["setting"], spec["encoder"])
+    place = "/".join(quote(folder, safe="[]=,+@.:-_") for folder in folders)
     text = add_seal(json.dumps(content, separators=(",", ":")))
-    return MadeUp(f"made-up/{name}/seed-{seed}-{fingerprint[:16]}.json", text)
+    return MadeUp(f"made-up/{place}/seed-{seed}-{fingerprint[:16]}.json", text)
+
+
+def _set_temperature(variant: str, temperature: float) -> str:
+    """A variant with another temperature; its reading stands last: dalr[temperature=0.1]@official"""
+    parsed = Variant.parse(variant)
+    options = {**dict(parsed.options), "temperature": temperature}
+    return str(Variant.make(parsed.name, options, parsed.reading))
+
+
+def _shift_scores(evaluation: dict[str, Any], shift: float) -> dict[str, Any]:
+    """An evaluation whose scores are all higher by a number."""
+    scores = {}
+    for task, values in evaluation["scores"].items():
+        scores[task] = {name: value + shift for name, value in values.items()}
+    return {**evaluation, "scores": scores}
 
 
 def _hash(*parts: object) -> str:

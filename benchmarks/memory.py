@@ -10,8 +10,6 @@ options the run is one of the profile `tiny`.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import resource
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,17 +19,18 @@ from typing import NamedTuple
 
 import click
 import torch
+from usage import read_resident_mb
 
 from harness import api
 from harness.events import Event, Listener, listen_in
-from harness.processors import keep_freed_memory
+from harness.processors import keep_freed_memory, measure_peak_memory_mb
 from harness.runs.inputs import find_teacher_folders, load_training_inputs
 from harness.runs.train import train
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.trainer import Trainer
 
-MB = 2**20
+MB = 1e6
 
 
 class Run(NamedTuple):
@@ -44,44 +43,42 @@ class Run(NamedTuple):
     steps: int
 
 
-def peak() -> float:
-    """The largest resident memory of this process so far in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def format_memory(moment: str) -> str:
+    """The memory of this process at a moment."""
+    resident_mb = read_resident_mb()
+    peak_mb = measure_peak_memory_mb("cpu")
+    return f"  {moment:50} resident {resident_mb:6,.0f} MB  peak {peak_mb:6,.0f} MB"
 
 
-def resident() -> float:
-    """The resident memory of this process in MB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / MB
-
-
-def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
+def count_bytes(trainer: Trainer, steps: int) -> tuple[int, int]:
     """Bytes of the trainable weights, and of what a step keeps for its backward pass beside them,
     the most of some.
     """
-    weights = {
-        value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()
-        for value in trainer.main.parameters
-    }
-    kept: dict[int, int] = {}
+    weight_sizes = {}
+    for value in trainer.main.parameters:
+        storage = value.untyped_storage()
+        weight_sizes[storage.data_ptr()] = storage.nbytes()
+    saved_sizes: dict[int, int] = {}
 
     def note(value: torch.Tensor) -> torch.Tensor:
-        kept[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        storage = value.untyped_storage()
+        saved_sizes[storage.data_ptr()] = storage.nbytes()
         return value
 
-    most = 0
+    largest = 0
     with (
         torch.random.fork_rng(devices=[]),
         torch.autograd.graph.saved_tensors_hooks(note, lambda value: value),
     ):
         for step in range(steps):
             for _ in trainer.compute_losses(step):
-                most = max(most, sum(size for place, size in kept.items() if place not in weights))
-                kept.clear()
-    return sum(weights.values()), most
+                activations = saved_sizes.keys() - weight_sizes.keys()
+                largest = max(largest, sum(saved_sizes[place] for place in activations))
+                saved_sizes.clear()
+    return sum(weight_sizes.values()), largest
 
 
-def training(run: Run, listen: Listener) -> None:
+def train_run(run: Run, listen: Listener) -> None:
     """Train the run as `harness run` does in its process."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
@@ -95,67 +92,63 @@ def training(run: Run, listen: Listener) -> None:
             data_root=run.data_root,
         )
         with listen_in("", listen):
-            run = plan.todo[0].experiment
+            experiment = plan.todo[0].experiment
             store = Store(Path(folder))
-            inputs = load_training_inputs(run, "cpu", find_teacher_folders(run, store))
-            train(run, inputs, store.work(run.fingerprint))
+            inputs = load_training_inputs(
+                experiment, "cpu", find_teacher_folders(experiment, store)
+            )
+            train(experiment, inputs, store.work(experiment.fingerprint))
 
 
-def needs(run: Run, found: Queue[float]) -> None:
+def measure_needs(run: Run, numbers: Queue[float]) -> None:
     """Put MB of weights and of a step's activations, once the run is ready to train."""
 
-    def counted(trainer: Trainer) -> None:
+    def count_and_stop(trainer: Trainer) -> None:
         trainer.student.train()
-        for size in bytes_of(trainer, run.steps):
-            found.put(size / MB)
+        weights, activations = count_bytes(trainer, run.steps)
+        numbers.put(weights / MB)
+        numbers.put(activations / MB)
         raise KeyboardInterrupt
 
-    Trainer.run = counted  # type: ignore[method-assign, assignment]
+    Trainer.run = count_and_stop  # type: ignore[method-assign, assignment]
     with suppress(KeyboardInterrupt):
-        training(run, lambda event: None)
+        train_run(run, lambda event: None)
 
 
-def stages(run: Run, found: Queue[float]) -> None:
+def measure_stages(run: Run, numbers: Queue[float]) -> None:
     """Print the memory at each event of the run; put MB of the baseline and of the peak."""
-    original = Trainer.run
+    run_trainer = Trainer.run
 
-    def measured(trainer: Trainer) -> TrainingRecord:
-        weights = sum(value.nbytes for value in trainer.main.parameters) / MB
-        found.put(resident() - weights)
-        print(
-            f"  {'ready to train':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB",
-            flush=True,
-        )
-        return original(trainer)
+    def measure_and_run(trainer: Trainer) -> TrainingRecord:
+        weights_mb = sum(value.nbytes for value in trainer.main.parameters) / MB
+        numbers.put(read_resident_mb() - weights_mb)
+        print(format_memory("ready to train"), flush=True)
+        return run_trainer(trainer)
 
-    def stage(event: Event) -> None:
-        what = (
-            event.stage.subject
-            if event.stage
-            else f"step {event.progress.step}"
-            if event.progress
-            else ""
-        )
-        print(
-            f"  {event.kind + ' ' + what:50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB",
-            flush=True,
-        )
+    def print_stage(event: Event) -> None:
+        subject = ""
+        if event.stage:
+            subject = event.stage.subject
+        elif event.progress:
+            subject = f"step {event.progress.step}"
+        print(format_memory(f"{event.kind} {subject}"), flush=True)
 
-    Trainer.run = measured  # type: ignore[method-assign]
-    print(f"  {'imports':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
-    training(run, stage)
-    found.put(peak())
+    Trainer.run = measure_and_run  # type: ignore[method-assign]
+    print(format_memory("imports"), flush=True)
+    train_run(run, print_stage)
+    numbers.put(measure_peak_memory_mb("cpu"))
 
 
-def in_a_process(work: Callable[[Run, Queue[float]], None], run: Run) -> list[float]:
+def measure_in_process(work: Callable[[Run, Queue[float]], None], run: Run) -> list[float]:
     """The two numbers that `work` puts, in a process of its own."""
     spawn = multiprocessing.get_context("spawn")
-    found: Queue[float] = spawn.Queue()
-    process = spawn.Process(target=work, args=(run, found))
+    numbers: Queue[float] = spawn.Queue()
+    process = spawn.Process(target=work, args=(run, numbers))
     process.start()
-    numbers = [found.get() for _ in range(2)]
+    first = numbers.get()
+    second = numbers.get()
     process.join()
-    return numbers
+    return [first, second]
 
 
 @click.command(help=__doc__)
@@ -166,14 +159,19 @@ def in_a_process(work: Callable[[Run, Queue[float]], None], run: Run) -> list[fl
 @click.option("--steps", default=6, show_default=True)
 def main(profile: str, method: str, encoder: str | None, data_root: str | None, steps: int) -> None:
     run = Run(profile, method, encoder, data_root, steps)
-    weights, activations = in_a_process(needs, run)
-    baseline, most = in_a_process(stages, run)
-    limit = 1.2 * (4 * weights + activations) + baseline
-    print(f"weights {weights:,.0f} MB, with gradients and AdamW's moments {4 * weights:,.0f} MB")
+    weights_mb, activations_mb = measure_in_process(measure_needs, run)
+    baseline_mb, peak_mb = measure_in_process(measure_stages, run)
+    # weights, their gradients and two moments of AdamW
+    parameters_mb = 4 * weights_mb
+    limit_mb = 1.2 * (parameters_mb + activations_mb) + baseline_mb
     print(
-        f"kept by a step for its backward pass, at most, {activations:,.0f} MB; baseline {baseline:,.0f} MB"
+        f"weights {weights_mb:,.0f} MB, with gradients and AdamW's moments {parameters_mb:,.0f} MB"
     )
-    print(f"peak {most:,.0f} MB; baseline + 1.2 x what training needs: {limit:,.0f} MB")
+    print(
+        f"kept by a step for its backward pass, at most, {activations_mb:,.0f} MB; "
+        f"baseline {baseline_mb:,.0f} MB"
+    )
+    print(f"peak {peak_mb:,.0f} MB; baseline + 1.2 x what training needs: {limit_mb:,.0f} MB")
 
 
 if __name__ == "__main__":

@@ -16,18 +16,19 @@ step in bf16 are matrix products.
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pandas as pd
-from full_size import has_data, student
+from small_inputs import find_student, has_data
 
 BATCH = 64
 LENGTH = 32
@@ -42,50 +43,44 @@ SCORE = 4
 FIRST = 5
 
 
-def ours(case: str, steps: int, folder: Path) -> list[str | Path]:
+def make_harness_command(case: str, steps: int, folder: Path) -> list[str]:
     """The command of the harness."""
     kind, precision = case.split("-")
+    options = {
+        "--profile": "small",
+        "--methods": "simcse",
+        "--seeds": "1",
+        "--settings": SETTINGS[kind],
+        "--encoders": f"all-minilm-l6-v2={find_student()}",
+        "--device": "cpu",
+        "--results": str(folder),
+        "--suites": "sts",
+        "--tasks": "STS-B",
+    }
     values = {"steps": steps, "eval_every": steps, "precision": precision, "batch_size": BATCH}
-    return [
-        *(
-            Path(sys.executable).with_name("harness"),
-            "run",
-            "--profile",
-            "small",
-            "--methods",
-            "simcse",
-        ),
-        *(
-            "--seeds",
-            "1",
-            "--settings",
-            SETTINGS[kind],
-            "--encoders",
-            f"all-minilm-l6-v2={student()}",
-            "--device",
-            "cpu",
-        ),
-        *("--results", str(folder), "--suites", "sts", "--tasks", "STS-B"),
-        *(word for key, value in values.items() for word in ("--set", f"{key}={value}")),
-    ]
+    command = [str(Path(sys.executable).with_name("harness")), "run"]
+    for option, value in options.items():
+        command += [option, value]
+    for name, number in values.items():
+        command += ["--set", f"{name}={number}"]
+    return command
 
 
-def theirs(case: str, steps: int, folder: Path) -> list[str | Path]:
+def make_peer_command(case: str, steps: int, folder: Path) -> list[str]:
     """The command of the other trainer, which is this script."""
     return [sys.executable, __file__, "--steps", str(steps), "--peer", case, "--out", str(folder)]
 
 
-def sentences(kind: str, root: Path) -> list[str]:
+def read_texts(kind: str, root: Path) -> list[str]:
     """The texts of a corpus of the profile."""
     if kind == "captions":
-        return [
-            row[0] for row in pd.read_parquet(root / "paired/flickr8k/train.parquet")["captions"]
-        ]
+        images = pd.read_parquet(root / "paired/flickr8k/train.parquet")
+        return [captions[0] for captions in images["captions"]]
     with gzip.open(root / "wiki/enwiki_sentences.txt.gz", "rt", encoding="utf-8") as lines:
-        return [line.rstrip("\n") for line, _ in zip(lines, range(LIMIT), strict=False)]
+        return [line.rstrip("\n") for line in itertools.islice(lines, LIMIT)]
 
 
-def peer(case: str, steps: int, out: str) -> None:
+def train_peer(case: str, steps: int, out: str) -> None:
     """Train and score by sentence-transformers; prints the seconds of the training."""
     from datasets import Dataset
     from sentence_transformers import (
@@ -99,11 +94,10 @@ def peer(case: str, steps: int, out: str) -> None:
 
     root = Path(os.environ["HARNESS_DATA"])
     kind, precision = case.split("-")
-    transformer = Transformer(str(student()), max_seq_length=LENGTH)
-    model = SentenceTransformer(
-        modules=[transformer, Pooling(transformer.get_embedding_dimension(), "cls")], device="cpu"
-    )
-    texts = sentences(kind, root)
+    transformer = Transformer(str(find_student()), max_seq_length=LENGTH)
+    pooling = Pooling(transformer.get_embedding_dimension(), "cls")
+    model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
+    texts = read_texts(kind, root)
     arguments = SentenceTransformerTrainingArguments(
         out,
         max_steps=steps,
@@ -122,36 +116,55 @@ def peer(case: str, steps: int, out: str) -> None:
         loss=losses.MultipleNegativesRankingLoss(model, scale=20.0),
     )
     seconds = trainer.train().metrics["train_runtime"]
+
     for split in ("dev", "test"):
-        score, first, second = similarities(root / "sts" / f"STSB-{split}.tsv")
-        EmbeddingSimilarityEvaluator(first, second, score, batch_size=BATCH)(model)
+        scores, first, second = read_pairs(root / "sts" / f"STSB-{split}.tsv")
+        EmbeddingSimilarityEvaluator(first, second, scores, batch_size=BATCH)(model)
     print(seconds)
 
 
-def similarities(file: Path) -> tuple[list[float], list[str], list[str]]:
+def read_pairs(file: Path) -> tuple[list[float], list[str], list[str]]:
     """Gold scores and both columns of sentences."""
     rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()[1:]]
-    return (
-        [float(row[SCORE]) for row in rows],
-        [row[FIRST] for row in rows],
-        [row[FIRST + 1] for row in rows],
-    )
+    scores = [float(row[SCORE]) for row in rows]
+    first = [row[FIRST] for row in rows]
+    second = [row[FIRST + 1] for row in rows]
+    return scores, first, second
 
 
-def trained(side: Callable[..., list[str | Path]], case: str, steps: int) -> tuple[float, float]:
-    """Seconds of the whole command and of the training in it."""
+class Seconds(NamedTuple):
+    """Seconds of a whole command, and of the training in it."""
+
+    command: float
+    training: float
+
+
+def run_harness(case: str, steps: int) -> Seconds:
+    import harness
+
     with tempfile.TemporaryDirectory() as folder:
-        clock = time.perf_counter()
-        done = subprocess.run(
-            side(case, steps, Path(folder)), stdout=subprocess.PIPE, text=True, check=True
-        )
-        seconds = time.perf_counter() - clock
-        if side is theirs:
-            return seconds, float(done.stdout.splitlines()[-1])
-        import harness
-
+        seconds, _ = run_command(make_harness_command(case, steps, Path(folder)))
         (result,) = harness.results(folder).runs
-        return seconds, result.train_seconds
+        return Seconds(seconds, result.train_seconds)
+
+
+def run_peer(case: str, steps: int) -> Seconds:
+    with tempfile.TemporaryDirectory() as folder:
+        seconds, printed = run_command(make_peer_command(case, steps, Path(folder)))
+        return Seconds(seconds, float(printed.splitlines()[-1]))
+
+
+def run_command(command: list[str]) -> tuple[float, str]:
+    """The wall time of a command, and what it prints."""
+    start = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return time.perf_counter() - start, done.stdout
+
+
+def find_medians(rounds: list[Seconds]) -> Seconds:
+    command = statistics.median(seconds.command for seconds in rounds)
+    training = statistics.median(seconds.training for seconds in rounds)
+    return Seconds(command, training)
 
 
 @click.command(help=__doc__)
@@ -162,26 +175,35 @@ def trained(side: Callable[..., list[str | Path]], case: str, steps: int) -> tup
 @click.option("--out", hidden=True)
 def main(cases: tuple[str, ...], steps: int, rounds: int, case: str | None, out: str) -> None:
     if case:
-        peer(case, steps, out)
+        train_peer(case, steps, out)
         return
     if not has_data():
         return
+
     print(
         "| | harness s | of it training | sentence-transformers s | of it training | whole | training | bar |"
     )
     print("|" + " --- |" * 8)
     for name in cases or BARS:
-        pairs = [
-            (*trained(ours, name, steps), *trained(theirs, name, steps)) for _ in range(rounds)
+        harness_rounds = []
+        peer_rounds = []
+        for _ in range(rounds):
+            harness_rounds.append(run_harness(name, steps))
+            peer_rounds.append(run_peer(name, steps))
+
+        harness_median = find_medians(harness_rounds)
+        peer_median = find_medians(peer_rounds)
+        cells = [
+            name,
+            f"{harness_median.command:.1f}",
+            f"{harness_median.training:.1f}",
+            f"{peer_median.command:.1f}",
+            f"{peer_median.training:.1f}",
+            f"{peer_median.command / harness_median.command:.2f}",
+            f"{peer_median.training / harness_median.training:.2f}",
+            str(BARS[name]),
         ]
-        whole, training, other, others = (
-            statistics.median(column) for column in zip(*pairs, strict=True)
-        )
-        print(
-            f"| {name} | {whole:.1f} | {training:.1f} | {other:.1f} | {others:.1f} | {other / whole:.2f} | "
-            f"{others / training:.2f} | {BARS[name]} |",
-            flush=True,
-        )
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ are the smaller ones.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -98,6 +99,7 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], *, heavy: bool) -> np.
     """Values of mean 0 and deviation 1: normal, or of Student's t with 5 degrees of freedom."""
     if heavy:
         return rng.standard_t(5, size) / math.sqrt(5 / 3)
+
     return rng.standard_normal(size)
 
 
@@ -106,11 +108,7 @@ def simulate_table(
 ) -> list[Cell]:
     """The cells of variants that truly differ from their baseline, tested in one family."""
     seeds = max(design.base_seeds, design.seeds)
-    noise = draw(rng, (VARIANTS + 1, seeds), heavy=design.heavy)
-    if design.paired:
-        shared = draw(rng, (1, seeds), heavy=design.heavy)
-        noise = math.sqrt(1 - CORRELATION) * noise + math.sqrt(CORRELATION) * shared
-
+    noise = draw_noise(rng, (VARIANTS + 1, seeds), heavy=design.heavy, paired=design.paired)
     batches = "shared" if design.paired else ""
     base_values = 70.0 + scale * design.base_std * noise[0, : design.base_seeds]
     base = make_row("base", base_values, batches)
@@ -118,7 +116,20 @@ def simulate_table(
     for number in range(1, VARIANTS + 1):
         values = 70.0 + difference + scale * design.std * noise[number, : design.seeds]
         pairs.append((make_row(f"variant-{number}", values, batches), base))
+
     return [cell for *_, cell in compare_pairs(pairs, COLUMN, METRIC, family="variants")]
+
+
+def draw_noise(
+    rng: np.random.Generator, size: tuple[int, int], *, heavy: bool, paired: bool
+) -> np.ndarray:
+    """The noise of rows over seeds; that of paired rows has a part that they share at each seed."""
+    noise = draw(rng, size, heavy=heavy)
+    if not paired:
+        return noise
+
+    shared = draw(rng, (1, size[1]), heavy=heavy)
+    return math.sqrt(1 - CORRELATION) * noise + math.sqrt(CORRELATION) * shared
 
 
 def simulate_print(
@@ -129,6 +140,7 @@ def simulate_print(
     for key, number in read_published().items():
         if key[:2] != ("dalr", "T1") or not (number.summary and number.std):
             continue
+
         printed = rng.normal(number.value, number.std, 5)
         mean = round(printed.mean(), 1)
         std = round(printed.std(), 1)
@@ -142,9 +154,13 @@ def simulate_print(
     return [*line.cells.values()]
 
 
-def share_of(number: int, is_wrong: Callable[[np.random.Generator], bool]) -> float:
+def measure_share(number: int, is_wrong: Callable[[np.random.Generator], bool]) -> float:
     """The share of tables of which something is true, each with random numbers of its own."""
-    return sum(is_wrong(np.random.default_rng(seed)) for seed in range(number)) / number
+    wrong = 0
+    for seed in range(number):
+        wrong += is_wrong(np.random.default_rng(seed))
+
+    return wrong / number
 
 
 def has_false_difference(design: Design, rng: np.random.Generator) -> bool:
@@ -162,6 +178,7 @@ def has_false_equality(design: Design, rng: np.random.Generator) -> bool:
         is_equal = cell.verdict is Significance.EQUAL
         if is_equal and cell.equivalence and difference >= cell.equivalence.margin:
             return True
+
     return False
 
 
@@ -174,7 +191,7 @@ def is_different(cell: PaperCell) -> bool:
     return is_significant and not is_reproduced(cell)
 
 
-def false_print_verdicts(design: PrintDesign, number: int) -> Iterator[Line]:
+def list_false_print_verdicts(design: PrintDesign, number: int) -> Iterator[Line]:
     """The shares of tables beside print with a false verdict of each kind."""
     level = f"{100 * ALPHA:g} %"
 
@@ -185,23 +202,25 @@ def false_print_verdicts(design: PrintDesign, number: int) -> Iterator[Line]:
         return any(map(is_reproduced, simulate_print(design, MARGIN, rng)))
 
     name = f"beside print, {design.name}"
-    share = share_of(number, has_false_difference)
+    share = measure_share(number, has_false_difference)
     yield share, level, f"{name}, nothing different: any '{Agreement.DIFFERS}'"
-    share = share_of(number, has_false_reproduction)
+    share = measure_share(number, has_false_reproduction)
     yield share, level, f"{name}, all {MARGIN:g} point off: any '{Agreement.REPRODUCED}'"
 
 
-def false_verdicts(number: int) -> Iterator[Line]:
+def list_false_verdicts(number: int) -> Iterator[Line]:
     """The shares of tables with a false verdict."""
     level = f"{100 * ALPHA:g} %"
     for design in DESIGNS:
-        share = share_of(number, partial(has_false_difference, design))
+        share = measure_share(number, partial(has_false_difference, design))
         yield share, level, f"{design.name}, nothing different: any 'better' or 'worse'"
+
     for design in DESIGNS:
-        share = share_of(number, partial(has_false_equality, design))
+        share = measure_share(number, partial(has_false_equality, design))
         yield share, level, f"{design.name}, all as far off as the margin: any 'equal'"
+
     for print_design in PRINT_DESIGNS:
-        yield from false_print_verdicts(print_design, number)
+        yield from list_false_print_verdicts(print_design, number)
 
 
 class PowerDesign(NamedTuple):
@@ -223,54 +242,60 @@ POWER_DESIGNS = (
 )
 
 
-def decided(design: PowerDesign, number: int) -> float:
+def measure_decided(design: PowerDesign, number: int) -> float:
     """The share of comparisons that the seeds said to decide do decide, in their family.
 
     The other variants of the family do not differ from the baseline.
     """
-    done = right = seed = 0
-    level = ALPHA / design.family
-    while done < number:
+    tried = 0
+    decided = 0
+    for seed in itertools.count():
+        if tried == number:
+            break
+
         rng = np.random.default_rng(seed)
-        seed += 1
         effect = rng.uniform(0.3, 1.5)
         std = rng.uniform(0.3, 1.0)
-        own_std = math.sqrt(2 * (1 - CORRELATION)) * std if design.paired else std
-        needed = seeds_to_decide(
-            effect,
-            own_std if design.paired else (design.ratio * std, std),
-            None,
-            alpha=level,
-            other="paired" if design.paired else "independent",
-        )
-        if needed is None or not FEWEST <= needed <= 200:
+        seeds = find_deciding_seeds(design, effect, std)
+        if seeds is None or not FEWEST <= seeds <= 200:
             continue
-        sides = Design("", needed, needed, 1.0, design.ratio, paired=design.paired)
-        right += simulate_family(sides, effect, std, design.family, rng)
-        done += 1
-    return right / number
+
+        sides = Design("", seeds, seeds, 1.0, design.ratio, paired=design.paired)
+        decided += simulate_family(sides, effect, std, design.family, rng)
+        tried += 1
+
+    return decided / number
+
+
+def find_deciding_seeds(design: PowerDesign, effect: float, std: float) -> int | None:
+    """The seeds that are said to decide a comparison in its family."""
+    level = ALPHA / design.family
+    if design.paired:
+        std_of_differences = math.sqrt(2 * (1 - CORRELATION)) * std
+        return seeds_to_decide(effect, std_of_differences, None, alpha=level, other="paired")
+
+    stds = (design.ratio * std, std)
+    return seeds_to_decide(effect, stds, None, alpha=level, other="independent")
 
 
 def simulate_family(
     design: Design, effect: float, std: float, family: int, rng: np.random.Generator
 ) -> bool:
     """Whether the first of a family's variants, the only one that differs, is found to differ."""
-    noise = draw(rng, (family + 1, design.seeds), heavy=False)
-    if design.paired:
-        shared = draw(rng, (1, design.seeds), heavy=False)
-        noise = math.sqrt(1 - CORRELATION) * noise + math.sqrt(CORRELATION) * shared
+    noise = draw_noise(rng, (family + 1, design.seeds), heavy=False, paired=design.paired)
     batches = "shared" if design.paired else ""
     base = make_row("base", 70.0 + std * noise[0], batches)
     pairs = []
     for variant in range(family):
-        off = effect if variant == 0 else 0.0
-        values = 70.0 + off + std * design.std * noise[variant + 1]
+        difference = effect if variant == 0 else 0.0
+        values = 70.0 + difference + std * design.std * noise[variant + 1]
         pairs.append((make_row(f"variant-{variant}", values, batches), base))
+
     first, *_ = compare_pairs(pairs, COLUMN, METRIC, family="variants")
     return first[-1].holds
 
 
-def missed_by_stopping(number: int) -> float:
+def measure_missed_by_stopping(number: int) -> float:
     """The share of intervals that do not hold the true difference, after a rule for stopping.
 
     After the first seeds, as many are run as promise an interval of the bar's width by their
@@ -283,32 +308,32 @@ def missed_by_stopping(number: int) -> float:
         seeds = FIRST_SEEDS
         differences = rng.normal(0.0, std, 400)
         promised = differences[:FIRST_SEEDS].std(ddof=1)
-        while seeds < len(differences) and half_width(promised, seeds) > BAR:
+        while seeds < len(differences) and compute_half_width(promised, seeds) > BAR:
             seeds += 1
+
         test = paired_t_test([*differences[:seeds]], [0.0] * seeds)
         missed += test is not None and test.p < ALPHA
+
     return missed / number
 
 
-def half_width(std: float, seeds: int) -> float:
+def compute_half_width(std: float, seeds: int) -> float:
     """Half the width of the 95 % interval of the mean of some seeds with a deviation."""
     from harness.stats.t_tests import quantile
 
     return quantile(float(seeds - 1), 1 - ALPHA / 2) * std / math.sqrt(seeds)
 
 
-def all_lines(number: int) -> Iterator[Line]:
+def list_lines(number: int) -> Iterator[Line]:
     """Every share that is printed."""
-    yield from false_verdicts(number)
+    yield from list_false_verdicts(number)
     for design in POWER_DESIGNS:
-        share = decided(design, number)
+        share = measure_decided(design, number)
         yield share, "80 %", f"{design.name}: decided by the seeds that were said to decide"
+
     rule = f"{FIRST_SEEDS} seeds, then the fewest that promise an interval of ±{BAR:g} points"
-    yield (
-        missed_by_stopping(number),
-        f"{100 * ALPHA:g} %",
-        f"{rule}: 95 % interval without the truth",
-    )
+    share = measure_missed_by_stopping(number)
+    yield share, f"{100 * ALPHA:g} %", f"{rule}: 95 % interval without the truth"
 
 
 @click.command(help=__doc__)
@@ -316,7 +341,7 @@ def all_lines(number: int) -> Iterator[Line]:
 def main(number: int) -> None:
     """Print the shares as a table of Markdown."""
     click.echo(f"| share of {number:,} simulated | claimed | |\n| ---: | ---: | --- |")
-    for share, claimed, name in all_lines(number):
+    for share, claimed, name in list_lines(number):
         click.echo(f"| {100 * share:.1f} % | {claimed} | {name} |")
 
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import click
-from made_up import write
+from made_up import write_results
 
 GROWTH = (1_000, 10_000)
 STATUS = """
@@ -86,13 +86,13 @@ _atexit.register(_usage)
 """
 
 
-def step(what: str, code: str, *words: object) -> None:
+def run_step(name: str, code: str, *words: object) -> None:
     """Run code in a process of its own and print the last lines."""
     command = [sys.executable, "-c", USAGE + code, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{what} failed:\n{done.stderr}")
-    print(f"  {what:26} {'; '.join(done.stdout.splitlines()[-2:])}", flush=True)
+        raise SystemExit(f"{name} failed:\n{done.stderr}")
+    print(f"  {name:26} {'; '.join(done.stdout.splitlines()[-2:])}", flush=True)
 
 
 @click.command(help=__doc__)
@@ -104,15 +104,15 @@ def main(results: tuple[int, ...], chromium: str | None) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "results"
             out = Path(name) / "site"
-            write(folder, count)
+            write_results(folder, count)
             print(f"{count} results", flush=True)
-            step("status, first", STATUS, folder)
-            step("status", STATUS, folder)
-            step("tables", TABLES, folder)
-            step("comparison", COMPARISON, folder)
-            step("site", SITE, folder, out)
+            run_step("status, first", STATUS, folder)
+            run_step("status", STATUS, folder)
+            run_step("tables", TABLES, folder)
+            run_step("comparison", COMPARISON, folder)
+            run_step("site", SITE, folder, out)
             if chromium:
-                step("opened", OPENED, out, chromium)
+                run_step("opened", OPENED, out, chromium)
 
 
 if __name__ == "__main__":

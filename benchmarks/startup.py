@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 import click
 
@@ -33,55 +34,61 @@ COMPLETION = {
 }
 
 
-def measure(words: list[str], environment: dict[str, str], rounds: int) -> tuple[float, float, int]:
+class Usage(NamedTuple):
     """Median seconds, peak MB and modules of one command."""
-    env = {**os.environ, **environment}
+
+    seconds: float
+    memory_mb: float
+    modules: int
+
+
+def measure(words: list[str], environment: dict[str, str], rounds: int) -> Usage:
     seconds = []
-    last = ""
     for _ in range(rounds):
         start = time.perf_counter()
-        command = [sys.executable, "-c", SCRIPT, *words]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *words],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         seconds.append(time.perf_counter() - start)
-        last = done.stderr.splitlines()[-1]
-    memory, modules = last.split()
-    return statistics.median(seconds), float(memory), int(modules)
+
+    memory, modules = done.stderr.splitlines()[-1].split()
+    return Usage(statistics.median(seconds), float(memory), int(modules))
 
 
-def finished_plan(folder: str) -> list[str]:
-    """Run a tiny grid and return the words that ask for it again."""
-    words = [
-        "run",
-        "--profile",
-        "tiny",
-        "--methods",
-        "simcse,mcse",
-        "--seeds",
-        "1",
-        "--set",
-        "steps=4",
-    ]
-    words += ["--results", folder]
+def finish_plan(folder: str) -> list[str]:
+    """Run a tiny grid and return the options that ask for it again."""
+    options = ["--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1"]
+    options += ["--set", "steps=4", "--results", folder]
+    command = [sys.executable, "-c", SCRIPT, "run", *options]
     for _ in range(2):  # the second one keeps what the first declared
-        subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, check=True)
-    return words
+        subprocess.run(command, capture_output=True, check=True)
+    return options
 
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=10, show_default=True, help="Processes of each command.")
 def main(rounds: int) -> None:
-    folder = tempfile.TemporaryDirectory()
-    again = finished_plan(folder.name)
-    count = str(len(COMPLETION["COMP_WORDS"].split()) - 1)
-    for name, words, environment in (
-        ("harness --help", ["--help"], {}),
-        ("harness run --help", ["run", "--help"], {}),
-        ("a finished plan again", again, {}),
-        ("harness status of it", ["status", *again[1:]], {}),
-        ("completion of --suites", [], {**COMPLETION, "COMP_CWORD": count}),
-    ):
-        seconds, memory, modules = measure(words, environment, rounds)
-        print(f"{name:24} {seconds:.2f} s  {memory:.0f} MB  {modules} modules")
+    place = str(len(COMPLETION["COMP_WORDS"].split()) - 1)
+    completion = {**COMPLETION, "COMP_CWORD": place}
+    with tempfile.TemporaryDirectory() as folder:
+        options = finish_plan(folder)
+        commands = (
+            ("harness --help", ["--help"], {}),
+            ("harness run --help", ["run", "--help"], {}),
+            ("a finished plan again", ["run", *options], {}),
+            ("harness status of it", ["status", *options], {}),
+            ("completion of --suites", [], completion),
+        )
+        for name, words, environment in commands:
+            usage = measure(words, environment, rounds)
+            print(
+                f"{name:24} {usage.seconds:.2f} s  {usage.memory_mb:.0f} MB  "
+                f"{usage.modules} modules"
+            )
 
 
 if __name__ == "__main__":

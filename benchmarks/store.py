@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import click
-from made_up import write
+from made_up import write_results
 
 GROWTH = (1_000, 10_000)
 SCRIPT = """
@@ -35,11 +35,11 @@ print(f"{index:6.2f} s, with the frame {both:6.2f} s ({cpu:.2f} s of CPU with im
 """
 
 
-def read(folder: Path, count: int, what: str) -> None:
+def measure_reading(folder: Path, count: int, name: str) -> None:
     """Read a folder in a process of its own."""
     command = [sys.executable, "-c", SCRIPT, str(folder), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    print(f"{count:7} results, {what:22} {done.stdout.strip()}", flush=True)
+    print(f"{count:7} results, {name:22} {done.stdout.strip()}", flush=True)
 
 
 @click.command(help=__doc__)
@@ -49,13 +49,13 @@ def main(results: tuple[int, ...]) -> None:
     for count in results or GROWTH:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            write(folder, count, log=False)
-            read(folder, count, "first reading")
-            read(folder, count, "second reading")
-            read(folder, count, "third reading")
+            write_results(folder, count, log=False)
+            measure_reading(folder, count, "first reading")
+            measure_reading(folder, count, "second reading")
+            measure_reading(folder, count, "third reading")
             for path in sorted(folder.glob("*/*/*/*/*.json"))[:100]:
                 path.write_text(path.read_text() + "\n")
-            read(folder, count, "100 have changed")
+            measure_reading(folder, count, "100 have changed")
             (index,) = folder.glob(".cache/*")
             print(f"{count:7} results, index {index.stat().st_size / 1e6:.1f} MB")
 

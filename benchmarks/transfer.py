@@ -42,30 +42,33 @@ class Clock:
     """Seconds of the wall, and of all threads of this process."""
 
     def __init__(self) -> None:
-        self.start = time.perf_counter(), time.process_time()
+        self._wall_start = time.perf_counter()
+        self._processor_start = time.process_time()
 
     def read(self) -> np.ndarray:
-        return np.array([time.perf_counter() - self.start[0], time.process_time() - self.start[1]])
+        wall = time.perf_counter() - self._wall_start
+        return np.array([wall, time.process_time() - self._processor_start])
 
 
-def plain(x: torch.Tensor, y: torch.Tensor, split: Split, l2: float, mode: Mode) -> float:
+def train_plainly(x: torch.Tensor, y: torch.Tensor, split: Split, l2: float, mode: Mode) -> float:
     """Train one classifier with PyTorch's own parts; its best dev accuracy."""
     random = np.random.RandomState(SEED)
     random.permutation(split.drawn)
     torch.manual_seed(SEED)
     model = nn.Linear(x.shape[1], int(y.max()) + 1)
-    made_by = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[mode.optimizer]
-    optimizer = made_by(model.parameters(), weight_decay=l2)
+    optimizers = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}
+    optimizer = optimizers[mode.optimizer](model.parameters(), weight_decay=l2)
     loss_function = nn.CrossEntropyLoss()
     train = x[split.train]
     labels = y[split.train]
     dev = x[split.dev]
     dev_labels = y[split.dev]
+
     best = -1.0
     failures = 0
     passes = 0
-    stopped = False
-    while not stopped and passes <= 200:
+    has_stopped = False
+    while not has_stopped and passes <= 200:
         for _ in range(mode.passes):
             order = torch.from_numpy(random.permutation(len(train)))
             for rows in order.split(mode.batch):
@@ -74,18 +77,19 @@ def plain(x: torch.Tensor, y: torch.Tensor, split: Split, l2: float, mode: Mode)
                 loss.backward()
                 optimizer.step()
         passes += mode.passes
+
         with torch.no_grad():
             accuracy = (model(dev).argmax(1) == dev_labels).double().mean().item()
         if accuracy > best:
             best = accuracy
             copy.deepcopy(model)  # SentEval keeps the best state: its cost is part of the time
         else:
-            stopped = failures >= mode.tenacity
+            has_stopped = failures >= mode.tenacity
             failures += 1
     return best
 
 
-def generated(rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_vectors(rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Vectors as hard to part as MR's: about three quarters fall on their side."""
     random = np.random.default_rng(0)
     labels = np.arange(rows) % 2
@@ -105,10 +109,10 @@ PLACE = click.Path(exists=True, path_type=Path)
 @click.pass_context
 def main(context: click.Context) -> None:
     if context.invoked_subcommand is None:
-        context.invoke(speed)
+        context.invoke(measure_speed)
 
 
-@main.command()
+@main.command("speed")
 @MODE
 @DEVICE
 @click.option("--rows", default=10_662, show_default=True)
@@ -116,41 +120,45 @@ def main(context: click.Context) -> None:
 @click.option(
     "--sample", default=4, show_default=True, help="Splits that the plain way takes; 0 takes all."
 )
-def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> None:
+def measure_speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> None:
     """Seconds of both ways."""
     mode = MODES[mode_name]
-    x, labels = generated(rows, width)
-    outer = split_into_folds(np.arange(len(labels)), labels, mode.folds)
-    splits = [
-        split
-        for part in outer
-        for split in split_into_folds(part.train, labels[part.train], mode.folds)
-    ]
-    count = len(splits) * len(L2)
+    x, labels = draw_vectors(rows, width)
+    splits = []
+    for part in split_into_folds(np.arange(len(labels)), labels, mode.folds):
+        splits += split_into_folds(part.train, labels[part.train], mode.folds)
+
     probe = make_probe("senteval", mode, device)
-    evaluate_probe({"train": (x[:500], labels[:500]), "test": (x[:500], labels[:500])}, probe)
+    first_rows = (x[:500], labels[:500])
+    evaluate_probe({"train": first_rows, "test": first_rows}, probe)  # the first call is slower
     clock = Clock()
     fitted = probe.fit(x, labels, splits, np.tile(L2, (len(splits), 1)))
     together = clock.read()
-    taken = np.random.default_rng(0).permutation(len(splits))[: sample or None]
-    tensors = torch.from_numpy(x), torch.from_numpy(labels)
-    clock = Clock()
+
+    sampled = np.random.default_rng(0).permutation(len(splits))[: sample or None]
+    vectors = torch.from_numpy(x)
+    classes = torch.from_numpy(labels)
     different = 0
-    for place in taken:
+    clock = Clock()
+    for place in sampled:
         for column, l2 in enumerate(L2):
-            best = plain(*tensors, splits[place], l2, mode)
-            different += abs(best - fitted.dev[place, column]) > 1e-9
-    alone = clock.read() * len(splits) / len(taken)
+            best = train_plainly(vectors, classes, splits[place], l2, mode)
+            if abs(best - fitted.dev[place, column]) > 1e-9:
+                different += 1
+    one_by_one = clock.read() * len(splits) / len(sampled)
+
+    count = len(splits) * len(L2)
+    tried = len(sampled) * len(L2)
+    wall, cores = one_by_one
+    together_wall, together_cores = together
     print(f"{count} inner classifiers, {rows} x {width}, {torch.get_num_threads()} threads")
-    print(
-        f"one after the other: {alone[0]:.1f} s ({alone[1]:.1f} s of cores), from {len(taken) * len(L2)} of them"
-    )
-    print(f"all at once:         {together[0]:.1f} s ({together[1]:.1f} s of cores)")
-    print(f"ratio {alone[0] / together[0]:.1f} ({alone[1] / together[1]:.1f} of cores)")
-    print(f"best dev accuracies that differ: {different} of {len(taken) * len(L2)}")
+    print(f"one after the other: {wall:.1f} s ({cores:.1f} s of cores), from {tried} of them")
+    print(f"all at once:         {together_wall:.1f} s ({together_cores:.1f} s of cores)")
+    print(f"ratio {wall / together_wall:.1f} ({cores / together_cores:.1f} of cores)")
+    print(f"best dev accuracies that differ: {different} of {tried}")
 
 
-@main.command()
+@main.command("parity")
 @MODE
 @DEVICE
 @click.option("--pooling", type=click.Choice(["mean", "cls"]), default="mean", show_default=True)
@@ -158,7 +166,7 @@ def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> No
 @click.argument("encoder", type=PLACE)
 @click.argument("data", type=PLACE)
 @click.argument("reference", type=PLACE)
-def parity(
+def compare_with_public(
     mode_name: str,
     device: str,
     pooling: str,
@@ -172,22 +180,25 @@ def parity(
 
     student = Student.load(encoder, pooling=pooling)
     published = json.loads(reference.read_text())
-    expected = {"mean": published.get("tasks", {}), **published}.get(pooling, {})
+    published_tasks = {"mean": published.get("tasks", {}), **published}.get(pooling, {})
     for name in tasks.split(","):
         splits = TASKS[name].load(data)
-        vectors = Embedded(
-            student.embed,
-            (text for split in splits.values() for side in split.sides for text in side),
-        )
+        texts: list[str] = []
+        for split in splits.values():
+            for side in split.sides:
+                texts += side
+
+        vectors = Embedded(student.embed, texts)
         clock = Clock()
-        found = score(splits, vectors, make_probe("senteval", MODES[mode_name], device)).scores
-        known = expected.get(name, {}).get(mode_name, {})
-        figures = (
-            f"{metric} {found[metric]:.2f} ({known.get(metric, '-')})"
-            for metric in found
-            if metric in SHOWN
-        )
-        print(f"{name} {mode_name}: {', '.join(figures)}; {clock.read()[0]:.1f} s", flush=True)
+        probe = make_probe("senteval", MODES[mode_name], device)
+        scores = score(splits, vectors, probe).scores
+        published_scores = published_tasks.get(name, {}).get(mode_name, {})
+        figures = []
+        for metric, value in scores.items():
+            if metric in SHOWN:
+                figures.append(f"{metric} {value:.2f} ({published_scores.get(metric, '-')})")
+        seconds, _ = clock.read()
+        print(f"{name} {mode_name}: {', '.join(figures)}; {seconds:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_the_hours_are_those_of_the_count() -> None:
     """`python benchmarks/hours.py --write` makes them again."""
     made = script(ROOT / "benchmarks" / "hours.py")
     between = PAGE.partition(made.BEGIN)[2].partition(made.END)[0]
-    assert between.strip() == made.tables().strip()
+    assert between.strip() == made.make_tables().strip()
 
 
 TEXTS = [page.read_text("utf-8") for page in (reference_numbers.PAGE, reference_numbers.GROUNDING)]
@@ -416,7 +416,7 @@ def test_a_page_of_grounding_without_runs_names_their_commands(
 
 
 def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:
-    script(ROOT / "benchmarks" / "made_up.py").write(tmp_path, 30)
+    script(ROOT / "benchmarks" / "made_up.py").write_results(tmp_path, 30)
     results = Store(tmp_path).frames()
     assert (len(results), results.problems) == (30, [])
     assert str(results[0].spec.variant) == "simcse"

@@ -112,7 +112,7 @@ def test_a_script_in_its_smallest_form(
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("sts\ntransfer\nretrieval\n"))
     if "RESULTS" in words:
-        script(ROOT / "benchmarks" / "made_up.py").write(tmp_path / "results", 5)
+        script(ROOT / "benchmarks" / "made_up.py").write_results(tmp_path / "results", 5)
     command = command_of(name, monkeypatch)
     assert command is not None
     given = words.replace("OUT", str(tmp_path / "out")).replace(
@@ -138,7 +138,9 @@ def test_the_harness_side_of_a_comparison_with_others_is_a_command(
     """The other side needs accelerate and takes minutes; it was not carried out here."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     monkeypatch.delenv("HARNESS_DATA", raising=False)
-    program, *words = script(ROOT / "benchmarks" / "peers.py").ours("captions-bf16", 1, tmp_path)
+    program, *words = script(ROOT / "benchmarks" / "peers.py").make_harness_command(
+        "captions-bf16", 1, tmp_path
+    )
     assert Path(program).name == "harness"
     planned = CliRunner().invoke(cli, [*map(str, words), "--dry-run"])
     assert (planned.exit_code, "missing" in planned.output) == (0, True), planned.output
@@ -148,20 +150,21 @@ def test_the_program_for_cards_measures_what_there_is_time_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a card whose compiled steps take half as long, and steps in bf16 a tenth longer."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     card = script(ROOT / "benchmarks" / "card.py")
 
-    def time_together(load: Any, processes: int) -> list[Any]:
+    def measure_together(load: Any, processes: int) -> list[Any]:
         step_ms = 22.0 if load.precision == "bf16" else 20.0
         if load.compile:
             step_ms /= 2
         return [card.StepTime(step_ms / 1000, 0.004, 46.0, 3.5)] * processes
 
-    def time_replay(load: Any) -> Any:
+    def measure_replay(load: Any) -> Any:
         assert (load.precision, load.compile) == ("bf16", False)
         return card.PassTime(called=0.015, replayed=0.01)
 
-    monkeypatch.setattr(card, "time_together", time_together)
-    monkeypatch.setattr(card, "time_replay", time_replay)
+    monkeypatch.setattr(card, "measure_together", measure_together)
+    monkeypatch.setattr(card, "measure_replay", measure_replay)
     monkeypatch.setattr(card, "check_device", lambda device, seconds: f"{device}: equal")
     file = tmp_path / "card.json"
     words = ["--device", "cuda", "--out", str(file)]
@@ -180,11 +183,14 @@ def test_the_program_for_cards_measures_what_there_is_time_for(
     assert json.loads(file.read_text("utf-8"))["left_out"] == len(page["measures"])
 
 
-def test_passes_of_the_program_for_cards_give_new_gradients() -> None:
+def test_passes_of_the_program_for_cards_give_new_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As one that a CUDA graph records, which has to be the whole of a batch's work."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     card = script(ROOT / "benchmarks" / "card.py")
     load = card.Load("cpu", "bf16", 3, 1, compile=False)
-    student = load.student()
+    student = load.make_student()
     run_passes = card.make_passes(load, student)
 
     gradients = []
