@@ -239,16 +239,14 @@ def list_loads(device: str, steps: int) -> list[tuple[Load, int]]:
         return [(load, 1), (load, 2)]
 
     plain = [Load(device, precision, 64, steps, compile=False) for precision in PRECISIONS]
-    loads = [(load, 1) for load in plain]
-    for load in plain:
-        if load.precision != "tf32":  # which gains nothing by it
-            loads.append((replace(load, compile=True), 1))
-
+    # TF32 gains nothing by compiled layers
+    compilable = [load for load in plain if load.precision != "tf32"]
     fastest = plain[:2]
+    loads = [(load, 1) for load in plain]
+    loads += [(replace(load, compile=True), 1) for load in compilable]
     for load in fastest:
         loads += [(load, 2), (load, 4)]
-    for load in fastest:
-        loads.append((replace(load, rows=128), 1))
+    loads += [(replace(load, rows=128), 1) for load in fastest]
     return loads
 
 

@@ -76,6 +76,7 @@ def make_data(root: Path, sentences: int, images: int) -> None:
         return [" ".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
 
     with (root / "wiki.txt").open("w") as stream:
+        # in parts, since a million texts at once would take more memory than what is measured
         for start in range(0, sentences, 100_000):
             texts = draw_texts(min(100_000, sentences - start), 20)
             stream.writelines(f"{text}\n" for text in texts)
@@ -106,7 +107,7 @@ def read_batches(root: Path, count: int) -> None:
     from harness.spec import RunSpec
     from harness.training.streams import Batches
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # the loader's rate is that of one thread
     profile = load_profile(str(root / "full.toml"))
     model = Student.load(find_student())
     before_mb = read_resident_mb("RssAnon")

@@ -130,6 +130,7 @@ def measure_runs(runs: int, slots: int) -> None:
         run_ms = 1000 * (time.process_time() - processor_start) / runs
         assert len(ends) == tally.done == len(Store(Path(folder)).files()) == runs
 
+    # the last round of slots counts whole, however few runs it has
     rounds = -(-runs // slots)
     ideal = rounds * SECONDS
     print(

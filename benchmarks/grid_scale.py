@@ -135,7 +135,6 @@ def _cross_pipe(event: Event) -> Event:
 def _measure_store(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     """Print what locks, results, index and a second plan take, by a sample."""
     store = jobs[0].store
-    count = len(jobs)
 
     def lock_all() -> None:
         for job in jobs:
@@ -151,7 +150,7 @@ def _measure_store(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     _, lock_seconds = measure_processor(lock_all)
     start = time.monotonic()
     _, write_seconds = measure_processor(write_all)
-    wall = time.monotonic() - start
+    wall_seconds = time.monotonic() - start
     size = 0
     for path in store.files():
         size += path.stat().st_size + path.with_suffix(".log").stat().st_size
@@ -161,19 +160,22 @@ def _measure_store(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     _, warm_seconds = measure_processor(lambda: len(store.frames()))
     (index,) = store.root.glob(".cache/*")
     index_size = index.stat().st_size
+    count = len(jobs)
     _, plan_seconds = measure_processor(lambda: make_plan(count, store.root))
 
     ends_a_second = slots / SECONDS
-    scale = runs / count
+    lock_ms = 1e3 * lock_seconds / count
+    write_ms = 1e3 * write_seconds / count
+    wall_ms = 1e3 * wall_seconds / count
     print(f"  store: {ends_a_second:.2f} runs end a second; of each, by {count} of them:")
+    print(f"    lock {lock_ms:.2f} ms of processor; ", end="")
+    print(f"result and log {write_ms:.1f} ms, {wall_ms:.1f} ms wall; ", end="")
+    print(f"so {ends_a_second:.2f} locks and {2 * ends_a_second:.2f} files a second")
+
+    scale = runs / count
+    print(f"  all: {scale * size / 1e6:.0f} MB of results and logs; ", end="")
     print(
-        f"    lock {1e3 * lock_seconds / count:.2f} ms of processor; "
-        f"result and log {1e3 * write_seconds / count:.1f} ms, {1e3 * wall / count:.1f} ms wall; "
-        f"so {ends_a_second:.2f} locks and {2 * ends_a_second:.2f} files a second"
+        f"index {scale * index_size / 1e6:.1f} MB, made in {scale * cold_seconds:.1f} s, ", end=""
     )
-    print(
-        f"  all: {scale * size / 1e6:.0f} MB of results and logs; "
-        f"index {scale * index_size / 1e6:.1f} MB, made in {scale * cold_seconds:.1f} s, "
-        f"read in {scale * warm_seconds:.2f} s; "
-        f"a plan that finds them done {scale * plan_seconds:.0f} s"
-    )
+    print(f"read in {scale * warm_seconds:.2f} s; ", end="")
+    print(f"a plan that finds them done {scale * plan_seconds:.0f} s")

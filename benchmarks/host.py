@@ -117,6 +117,7 @@ def draw_features(name: str) -> dict[str, np.ndarray]:
 
 def make_harness_step(name: str, folder: Path) -> Callable[[int], None]:
     """A step of the harness's own loop."""
+    # operators that a card would launch, in place of those that compute on the host
     packed.dropped = lambda values, chance: torch.dropout(values, chance, train=True)
     packed.attention_on = lambda *arguments: attend_cheaply
     stream = "pairs" if CASES[name] else "sentences"
@@ -174,6 +175,7 @@ SIDES = {"harness": make_harness_step, "plain": make_plain_step}
 
 def serve(name: str, side: str) -> None:
     """Be a side: take some steps at each line of standard input."""
+    # as on a card, where one call clips all gradients
     torch.nn.utils.clip_grad_norm_ = partial(torch.nn.utils.clip_grad_norm_, foreach=True)
     with tempfile.TemporaryDirectory() as folder:
         take_step = SIDES[side](name, Path(folder))

@@ -161,7 +161,7 @@ def measure_features(teacher: Teacher, name: str, pixels: Pixels) -> float:
 @click.option("--rounds", default=6, show_default=True, help="Batches that are timed.")
 def main(device: str, images: int, batch: int, rounds: int) -> None:
     measure_teachers(make_photograph(PICTURES["500 x 375"]), device, images)
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # what follows is the rate of a core
     for name, shape in PICTURES.items():
         measure_augmentation(name, make_photograph(shape), batch, rounds)
 

@@ -108,7 +108,7 @@ def measure_needs(run: Run, numbers: Queue[float]) -> None:
         weights, activations = count_bytes(trainer, run.steps)
         numbers.put(weights / MB)
         numbers.put(activations / MB)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # nothing is trained: what follows is not measured
 
     Trainer.run = count_and_stop  # type: ignore[method-assign, assignment]
     with suppress(KeyboardInterrupt):
@@ -141,6 +141,7 @@ def measure_stages(run: Run, numbers: Queue[float]) -> None:
 
 def measure_in_process(work: Callable[[Run, Queue[float]], None], run: Run) -> list[float]:
     """The two numbers that `work` puts, in a process of its own."""
+    # a forked process would begin with the memory of this one
     spawn = multiprocessing.get_context("spawn")
     numbers: Queue[float] = spawn.Queue()
     process = spawn.Process(target=work, args=(run, numbers))

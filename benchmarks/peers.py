@@ -187,6 +187,7 @@ def main(cases: tuple[str, ...], steps: int, rounds: int, case: str | None, out:
     for name in cases or BARS:
         harness_rounds = []
         peer_rounds = []
+        # in turns, so that what else the machine does slows both
         for _ in range(rounds):
             harness_rounds.append(run_harness(name, steps))
             peer_rounds.append(run_peer(name, steps))

@@ -38,6 +38,7 @@ def main(runs: tuple[str, ...], profile: str, data: Path | None, steps: int) -> 
         with TemporaryDirectory() as folder:
             trainer = prepare_trainer(inventory, key, steps, Store(Path(folder)))
             recording_seconds = dict.fromkeys(RECORDING, 0.0)
+            # its functions are replaced on the object, so that a step itself is left as it is
             for name in RECORDING:
                 measure_calls(trainer, name, recording_seconds)
             seconds = trainer.run().seconds

@@ -105,6 +105,7 @@ WAYS = {"counted": score_by_counting, "argsorted": score_by_argsort}
 @click.command(help=__doc__)
 @click.option("--images", default=5_000, show_default=True)
 def main(images: int) -> None:
+    # a forked process would begin with the memory of this one
     processes = multiprocessing.get_context("spawn")
     measures = {}
     for name, way in WAYS.items():

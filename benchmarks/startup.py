@@ -72,6 +72,7 @@ def finish_plan(folder: str) -> list[str]:
 @click.command(help=__doc__)
 @click.option("--rounds", default=10, show_default=True, help="Processes of each command.")
 def main(rounds: int) -> None:
+    # of the word that is completed
     place = str(len(COMPLETION["COMP_WORDS"].split()) - 1)
     completion = {**COMPLETION, "COMP_CWORD": place}
     with tempfile.TemporaryDirectory() as folder:

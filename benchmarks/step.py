@@ -101,6 +101,7 @@ def measure_case(
     steppers = {}
     for side in ("reference", *precisions):
         steppers[side] = Stepper(__file__, name, side, str(rows))
+    # in turns, so that what else the machine does slows all; the first step does not count
     for _ in range(1 + rounds):
         for stepper in steppers.values():
             stepper.step()

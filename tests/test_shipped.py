@@ -111,13 +111,9 @@ def test_a_script_in_its_smallest_form(
         pytest.skip("no picture is taken; install chromium, such as by apt-get")
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("sts\ntransfer\nretrieval\n"))
-    if "RESULTS" in words:
-        script(ROOT / "benchmarks" / "made_up.py").write_results(tmp_path / "results", 5)
     command = command_of(name, monkeypatch)
     assert command is not None
-    given = words.replace("OUT", str(tmp_path / "out")).replace(
-        "RESULTS", str(tmp_path / "results")
-    )
+    given = words.replace("OUT", str(tmp_path / "out"))
     command.main(given.split(), standalone_mode=False)
     assert re.search(printed, capfd.readouterr().out, re.MULTILINE)
 

@@ -335,6 +335,7 @@ def _format_signature(entry: Any, name: str, *, short: bool = False) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
 
+    # that a class returns its object need not be said
     result = ""
     if not is_class and signature.return_annotation is not inspect.Signature.empty:
         result = f" -> {_format_annotation(signature.return_annotation)}"
@@ -352,6 +353,7 @@ def _format_argument(parameter: inspect.Parameter) -> str:
         return text
 
     default = repr(parameter.default)
+    # what is made anew at each call prints an address or a class, which tell a reader nothing
     if "factory" in default or "mappingproxy" in default:
         default = "..."
     return f"{text} = {default}"

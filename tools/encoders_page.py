@@ -269,6 +269,7 @@ def save_small_model(kind: str, folder: Path, reader: str = "AutoModel", **optio
         return str(config.architectures or type(config).__name__.replace("Config", "Model"))
 
     build = encoder or getattr(transformers, reader).from_config
+    # counted before it takes memory
     with torch.device("meta"):
         count = sum(parameter.numel() for parameter in build(config).parameters())
     if count > MOST:

@@ -44,10 +44,11 @@ from reference_runs import (
     TUNED,
     find_column,
     find_table,
-    format_difference,
+    format_gain,
     format_interval,
     format_score,
     format_table,
+    list_rows_once,
     make_table,
     select_runs,
 )
@@ -105,30 +106,26 @@ def show_variants(student: str = STUDENT) -> Iterator[str]:
     ratings = _format_ratings(runs)
     places = {(str(run.spec.variant), str(run.spec.setting)) for run in runs}
 
-    rows = []
-    listed = set[Label]()
-    for block in table.blocks:
-        for row in block.rows:
-            label = row.label
-            is_main = (label.variant, label.setting) in places and not label.overrides
-            if label in listed or label.encoder != student or not is_main:
-                continue
-            listed.add(label)
+    def is_main(row: Row) -> bool:
+        label = row.label
+        is_there = (label.variant, label.setting) in places
+        return is_there and label.encoder == student and not label.overrides
 
-            is_compared = row.is_trained and not block.is_baseline(row)
-            rows.append(
-                [
-                    f"`{label.variant}`",
-                    label.setting if row.is_trained else "–",
-                    str(len(row.seeds)),
-                    format_score(table, row, average),
-                    ratings.get(label, ""),
-                    format_difference(table, row, average) if is_compared else "",
-                ]
-            )
+    lines = []
+    for block, row in list_rows_once(table, is_main):
+        lines.append(
+            [
+                f"`{row.label.variant}`",
+                row.label.setting if row.is_trained else "–",
+                str(len(row.seeds)),
+                format_score(table, row, average),
+                ratings.get(row.label, ""),
+                format_gain(table, block, row, average),
+            ]
+        )
 
     less = "Avg less `simcse` (95 %), Holm's p"
-    yield from format_table(["variant", "setting", "seeds", "Avg of 7 STS", "CxC", less], rows)
+    yield from format_table(["variant", "setting", "seeds", "Avg of 7 STS", "CxC", less], lines)
 
 
 def _format_ratings(runs: Sequence[Result]) -> Mapping[Label, str]:
@@ -232,6 +229,7 @@ def show_controls() -> Iterator[str]:
     lines = []
     for title, variant, setting in CONTROLS:
         label = Label(PROFILE, variant, setting, STUDENT, "")
+        # the student before training has one row, whichever weights are scored
         last_label = label if setting == UNTRAINED else label._replace(overrides=LAST)
         control = rows.get(label)
         last_control = rows.get(last_label)

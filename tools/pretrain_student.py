@@ -210,6 +210,7 @@ class Corpus:
         part = order[place_in_epoch - place_in_part :][:together]
         lengths = np.diff(self.starts)[part]
         part = part[np.argsort(lengths, kind="stable")]
+        # a corpus may be smaller than a batch
         batches = max(1, len(part) // recipe.batch_size)
         batch_random = make_generator(
             axis="pretraining batches", seed=recipe.seed, place=place // together
@@ -306,6 +307,7 @@ def _take_step(
 ) -> float:
     random = make_generator(axis="pretraining masks", seed=recipe.seed, step=step)
     inputs, hidden = corpus.mask(corpus.select_rows(step, recipe), vocabulary, random)
+    # each step draws anew by its number, so that a run that goes on draws as one without a stop
     torch.manual_seed(derive_seed(axis="pretraining dropout", seed=recipe.seed, step=step))
     with torch.autocast("cpu", torch.bfloat16):
         loss = _compute_loss(model, inputs, hidden)

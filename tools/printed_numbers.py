@@ -220,6 +220,7 @@ def judge_better(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
     if test is None or gain <= -(a.unit + b.unit) / 2:
         return AuditVerdict.FAILS
 
+    # p is two-sided: twice the one-sided one, of a difference in the right direction
     threshold = ALPHA * (3 - sides)
     if test.p < threshold and gain > 0:
         return AuditVerdict.HOLDS
@@ -234,6 +235,7 @@ def check_averages(numbers: Sequence[Printed]) -> Iterator[Finding]:
 
     rows_by_table: dict[tuple[str, str], list[list[Printed]]] = defaultdict(list)
     for key, row in rows.items():
+        # the mean of one task would be that task
         if len(row) > 2 and any(number.key.task == AVERAGE for number in row):
             rows_by_table[key.paper, key.table].append(row)
 

@@ -20,16 +20,17 @@ from reference_runs import (
     find_block,
     find_column,
     find_table,
-    format_difference,
+    format_gain,
     format_interval,
     format_score,
     format_table,
+    list_rows_once,
 )
 
 from harness.formatting import count_of, fixed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, make_seen_tables
-from harness.reporting.seeds.cells import Label, Row
+from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.controls import describe_controls, find_rivals
 from harness.reporting.seeds.gains import make_forests, select_methods
 from harness.reporting.seeds.summary import SummaryTable
@@ -97,12 +98,11 @@ def show_tiny() -> Iterator[str]:
         variant = row.label.variant
         if "@" in variant or not _is_shown(row):
             continue
-        is_compared = row.is_trained and not block.is_baseline(row)
         lines.append(
             [
                 f"`{variant}`",
                 format_score(table, row, column),
-                format_difference(table, row, column) if is_compared else "",
+                format_gain(table, block, row, column),
                 format_score(table, row_by_variant.get(f"{variant}@official"), column),
             ]
         )
@@ -133,28 +133,25 @@ def show_small() -> Iterator[str]:
     average = find_column(table, AVERAGE)
     retrieval = find_table("small", "retrieval")
     recall = next(column for column in retrieval.columns if column.metric == "t2i_R@10")
+    # the labels of both suites are those of the same runs
     retrieval_rows = {row.label: row for row in retrieval.rows}
 
+    def is_shown(row: Row) -> bool:
+        return not row.label.overrides and not is_of_field(row)
+
     lines = []
-    listed = set[Label]()
-    for block in table.blocks:
-        for row in block.rows:
-            label = row.label
-            if label in listed or label.overrides or is_of_field(row):
-                continue
-            listed.add(label)
-            is_compared = row.is_trained and not block.is_baseline(row)
-            lines.append(
-                [
-                    f"`{label.variant}`",
-                    label.setting if row.is_trained else "–",
-                    str(len(row.seeds)),
-                    format_score(table, row, benchmark),
-                    format_score(table, row, average),
-                    format_difference(table, row, average) if is_compared else "",
-                    format_score(retrieval, retrieval_rows.get(label), recall),
-                ]
-            )
+    for block, row in list_rows_once(table, is_shown):
+        lines.append(
+            [
+                f"`{row.label.variant}`",
+                row.label.setting if row.is_trained else "–",
+                str(len(row.seeds)),
+                format_score(table, row, benchmark),
+                format_score(table, row, average),
+                format_gain(table, block, row, average),
+                format_score(retrieval, retrieval_rows.get(row.label), recall),
+            ]
+        )
 
     head = [
         "variant",
@@ -189,7 +186,7 @@ def _show_field_in(profile: str, setting: str, title: str) -> Iterator[str]:
     methods = [row for row in trained if is_of_field(row)]
     lines = []
     for row in [*baselines, *methods]:
-        less = "" if block.is_baseline(row) else format_difference(table, row, column)
+        less = format_gain(table, block, row, column)
         score = format_score(table, row, column)
         lines.append([f"`{row.label.variant}`", str(len(row.seeds)), score, less])
 

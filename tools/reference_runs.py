@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.formatting import p_value, signed
 from harness.metrics import Column
-from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import select_profile_runs
 from harness.reporting.seeds.summary import Block, SummaryTable, make_summary_tables
 from harness.reporting.tables.grids import format_cell
@@ -85,6 +85,18 @@ def find_block(table: SummaryTable, setting: str) -> Block:
     return block
 
 
+def list_rows_once(
+    table: SummaryTable, is_shown: Callable[[Row], bool]
+) -> Iterator[tuple[Block, Row]]:
+    """Each row of a table that is shown, with its first block: untrained ones are in several."""
+    listed = set[Label]()
+    for block in table.blocks:
+        for row in block.rows:
+            if row.label not in listed and is_shown(row):
+                listed.add(row.label)
+                yield block, row
+
+
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """The lines of a Markdown table; the columns after the first are aligned to the right."""
     yield f"| {' | '.join(head)} |"
@@ -110,6 +122,13 @@ def format_difference(table: SummaryTable, row: Row, column: Column) -> str:
     if cell.test is None or cell.p is None:
         return "–"
     return f"{format_interval(cell.test, table.metric(column).digits)}, {p_value(cell.p)}"
+
+
+def format_gain(table: SummaryTable, block: Block, row: Row, column: Column) -> str:
+    """The difference to the baseline; empty for the baseline itself and without training."""
+    if not row.is_trained or block.is_baseline(row):
+        return ""
+    return format_difference(table, row, column)
 
 
 def format_interval(test: TTest, digits: int) -> str:

@@ -128,6 +128,7 @@ def _make_sections() -> list[str]:
         sections.append(f"## {title}\n\n{_format_record(record)}")
         for key, annotation in _find_fields(record).items():
             for inner in _find_records(annotation):
+                # a record is described where it is met first
                 if inner in (*_RECORDS, *_LEFT_OUT) or inner in described:
                     continue
                 described.add(inner)

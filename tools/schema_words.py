@@ -48,6 +48,7 @@ def describe_type(annotation: Any, field: FieldInfo | None = None) -> str:
         return describe_type(arguments[0])
 
     if origin in (Union, types.UnionType):
+        # that a key may be absent is said by its default
         words = [describe_type(argument) for argument in arguments if argument is not type(None)]
         return " or ".join(dict.fromkeys(words))
 
