@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from harness.caches import read_or_make_note
 from harness.census import (
@@ -60,7 +59,7 @@ from harness.sources import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.encoders.vision import Augmentation
+    from harness.encoders.vision import Augmentation, DrawnView
 
 log = logging.getLogger(__name__)
 #: the columns of a table of labelled images
@@ -91,15 +90,17 @@ class AugmentedImages(Media):
         self.costly = not isinstance(items, np.ndarray)
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        import torch
+        views = []
+        for row in rows:
+            views += self._draw_views(int(row), rng)
+        pixels = self._augmentation.change_colours(views)
+        return {"pixels": pixels.unflatten(0, (len(rows), 2))}
 
-        return {"pixels": torch.stack([self._make_views(int(row), rng) for row in rows])}
-
-    def _make_views(self, row: int, rng: np.random.Generator) -> Tensor:
+    def _draw_views(self, row: int, rng: np.random.Generator) -> list[DrawnView]:
         item = self.items[row]
         try:
-            image = Image.fromarray(item) if isinstance(item, np.ndarray) else open_image(item)
-            return self._augmentation.apply(image, rng)
+            image = item if isinstance(item, np.ndarray) else open_image(item)
+            return self._augmentation.draw_views(image, rng)
         except UNREADABLE as error:
             name = str(item) if isinstance(item, Path) else f"number {row + 1}"
             raise UserError(

@@ -100,7 +100,8 @@ def test_two_views_differ_and_depend_on_the_generator_alone(images: Path) -> Non
 
 def test_without_augmentation_an_image_is_normalised_by_imagenets_moments() -> None:
     plain = Augmentation(8, smallest=1.0, jitter=0, grey=0)
-    views = plain.apply(Image.new("RGB", (8, 8), (255, 0, 51)), make_generator(seed=0))
+    drawn_views = plain.draw_views(Image.new("RGB", (8, 8), (255, 0, 51)), make_generator(seed=0))
+    views = plain.change_colours(drawn_views)
     assert views.dtype == torch.uint8
     pixels = normalise_pixels(views)[0, :, 4, 4].tolist()
     assert pixels == pytest.approx(

@@ -29,16 +29,39 @@ def test_colours_change_as_often_as_asked(
 ) -> None:
     """Greys at the chance that is given, the jitter in four of five views."""
     augmentation, rng = Augmentation(8, **options), make_generator(seed=0)
-    views = torch.stack(
-        [augmentation.apply(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]
-    ).numpy()
+    picture = Image.new("RGB", (9, 9), colour)
+    drawn = [view for _ in range(200) for view in augmentation.draw_views(picture, rng)]
+    views = augmentation.change_colours(drawn).numpy()
     assert views.dtype == np.uint8
-    apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
+    apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(1, 2, 3))
     assert (apart > 1e-3).mean() == pytest.approx(share, abs=0.06)
 
 
-def noise(height: int, width: int, low: int = 0, high: int = 256) -> np.ndarray:
-    return np.random.default_rng(0).integers(low, high, (height, width, 3), dtype=np.uint8)
+def test_the_views_of_a_batch_are_those_of_each_image_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some have the same adjustment at the same place, some are not changed, and some are grey."""
+    augmentation, rng = Augmentation(8, grey=0.5), make_generator(seed=0)
+    drawn = []
+    for number in range(30):
+        picture = noise(9, 11, seed=number)
+        drawn += augmentation.draw_views(picture, rng)
+    together = augmentation.change_colours(drawn)
+    alone = torch.cat([augmentation.change_colours([view]) for view in drawn])
+    assert torch.equal(together, alone)
+    monkeypatch.setattr(vision, "_NUMBERS_AT_ONCE", 7 * 3 * 8 * 8)
+    assert torch.equal(augmentation.change_colours(drawn), alone)
+
+    # pixels, and the same as a picture
+    rows = [
+        augmentation.draw_views(form, make_generator(seed=1))
+        for form in (picture, Image.fromarray(picture))
+    ]
+    assert torch.equal(*map(augmentation.change_colours, rows))
+
+
+def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
 @pytest.mark.parametrize("name", ["brightness", "contrast", "saturation", "hue"])
@@ -49,9 +72,8 @@ def test_colours_are_shaken_as_torchvision_shakes_them(name: str, amount: float)
     pixels = torch.from_numpy(np.concatenate([noise(40, 8), grey])).permute(2, 0, 1).float() / 255
     factor = amount if name == "hue" else 1 + 4 * amount
     expected = getattr(functional, f"adjust_{name}")(pixels, factor)
-    torch.testing.assert_close(
-        getattr(vision, f"_adjust_{name}")(pixels, factor), expected, atol=3e-6, rtol=0
-    )
+    (adjusted,) = getattr(vision, f"_adjust_{name}")(pixels.unsqueeze(0), [factor])
+    torch.testing.assert_close(adjusted, expected, atol=3e-6, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +114,7 @@ def test_a_view_is_pillows_crop_resized_within_one_of_255_and_half_are_turned() 
         view = (
             Augmentation(48, jitter=0, grey=0)
             ._draw_view(pixels, crops[0], rng)
-            .permute(1, 2, 0)
+            .pixels.permute(1, 2, 0)
             .numpy()
         )
         apart = [np.abs(view - each).max() for each in (expected, expected[:, ::-1])]
