@@ -126,7 +126,12 @@ def run(
 
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
 
-    plan = try_encoders(api.plan(**options))
+    plan = api.plan(**options)
+    if plan.todo and not dry_run and execution["executor"] in (None, "local"):
+        from harness.work.forkserver import start_server
+
+        start_server()  # it imports torch while the encoders are tried
+    plan = try_encoders(plan)
     _describe_plan(plan, places, all_inputs=all_inputs)
     if plan.todo and execution["executor"] in (None, "local"):
         describe_cards(len(plan.todo), execution["jobs"], execution["device"])

@@ -94,7 +94,7 @@ class AugmentedImages(Media):
         for row in rows:
             views += self._draw_views(int(row), rng)
         pixels = self._augmentation.change_colours(views)
-        return {"pixels": pixels.unflatten(0, (len(rows), 2))}
+        return {"pixels": pixels.view(len(rows), 2, *pixels.shape[1:])}
 
     def _draw_views(self, row: int, rng: np.random.Generator) -> list[DrawnView]:
         item = self.items[row]

@@ -504,7 +504,6 @@ class Student(nn.Module):
         difference = (packed - padded)[is_token].abs().max()
         return bool(difference <= CLOSE * padded[is_token].abs().max())
 
-    @torch.inference_mode()
     def embed(
         self,
         sentences: Sequence[str],
@@ -523,24 +522,40 @@ class Student(nn.Module):
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
+        report(0, len(sentences))
+        return self.embed_rows(self.list_ids(sentences, longest), report, rows=rows, headed=headed)
 
-        was_training = self.training
-        self.eval()
-        done = 0
-        report(done, len(sentences))
-
+    def list_ids(self, sentences: Sequence[str], longest: int | None = None) -> IdRows:
+        """The token ids of n > 0 sentences that `embed` reads."""
         max_length = self.longest if longest is None else longest
         encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)
-        ids = encoded["input_ids"]
+        rows: IdRows = encoded["input_ids"]
+        return rows
+
+    @torch.inference_mode()
+    def embed_rows(
+        self,
+        ids: IdRows,
+        report: Callable[[int, int], None] = lambda done, total: None,
+        *,
+        rows: int | None = None,
+        headed: bool = True,
+    ) -> np.ndarray:
+        """Embed n > 0 rows of token ids as `embed` does sentences; `report` is called after each
+        batch.
+        """
+        was_training = self.training
+        self.eval()
         lengths = np.array(list(map(len, ids)), dtype=np.int64)
 
         pool = self.pool if headed else self._pool
         vectors = np.empty((len(ids), self.width), dtype=np.float32)
+        done = 0
         for batch in make_batches(lengths, rows, count_tokens_a_batch(self.device, self.width)):
             tokens = self._make_token_rows([ids[row] for row in batch]).to(self.device)
             vectors[batch] = pool(tokens).float().cpu().numpy()
             done += len(batch)
-            report(done, len(sentences))
+            report(done, len(ids))
 
         self.train(was_training)
         return vectors

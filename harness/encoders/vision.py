@@ -220,7 +220,7 @@ def _make_tensor(pixels: np.ndarray) -> Tensor:
 
 
 def _convert_to_grey(colours: Tensor) -> Tensor:
-    red, green, blue = colours.split(1, dim=1)
+    red, green, blue = colours.chunk(3, dim=1)
     return red * GREY[0] + green * GREY[1] + blue * GREY[2]
 
 
@@ -254,13 +254,13 @@ def _adjust_hue(colours: Tensor, shifts: Sequence[float]) -> Tensor:
     With value v, chroma c and hue h in sixths, a channel of HSV is v - c clamp(min(k, 4 - k), 0, 1)
     where k = (n + h) mod 6 and n = 5, 3, 1 for red, green, blue.
     """
-    red, green, blue = colours.split(1, dim=1)
+    red, green, blue = colours.chunk(3, dim=1)
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
 
     # (g - b, b - r, r - g) / chroma; without chroma the hue is arbitrary
     differences = colours.roll(-1, 1) - colours.roll(-2, 1)
-    of_red, of_green, of_blue = differences.div_(chroma.clamp_min(1e-12)).split(1, dim=1)
+    of_red, of_green, of_blue = differences.div_(chroma.clamp_min(1e-12)).chunk(3, dim=1)
     hue = torch.where(value == green, of_green + 2, of_blue + 4)
     sixths = _make_column([6 * shift for shift in shifts])
     hue = torch.where(value == red, of_red, hue).add_(sixths)

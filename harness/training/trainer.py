@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -131,6 +131,8 @@ class Trainer:
         self._token_flops = count_token_flops(student)
         # those that a run has put into training mode
         self._modules: dict[str, nn.Module] = {}
+        # every dev score is of the same sentences
+        self._list_ids = lru_cache(maxsize=1)(student.list_ids)
         # of the batch whose gradient is to be measured
         self._vectors: list[Tensor] = []
         self._started_at = 0.0
@@ -156,6 +158,9 @@ class Trainer:
     def _embed_for_search(self, model: Student, texts: Sequence[str]) -> np.ndarray:
         with autocast(self.training.precision, self.device.type):
             return model.embed(texts, longest=self.training.max_length)
+
+    def _embed_for_score(self, sentences: Sequence[str]) -> np.ndarray:
+        return self.student.embed_rows(self._list_ids(tuple(sentences)))
 
     @property
     def record(self) -> TrainingRecord:
@@ -276,7 +281,7 @@ class Trainer:
         )
         check_architecture(self.method, self._layout, self.student)
 
-        score = float(self.dev(self.student.embed))
+        score = float(self.dev(self._embed_for_score))
         return self.record.add_dev(steps_done, score)
 
     def _is_checkpoint_due(self) -> bool:

@@ -11,9 +11,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.forkserver import ensure_running
 from typing import NoReturn
 
 from harness.errors import UserError
@@ -58,19 +59,34 @@ def start(
     raise AssertionError
 
 
+def start_server() -> None:
+    """Start the server unless it runs, and return at once: its imports take seconds."""
+    make_threads_passive()
+    # the start of a process says what is wrong
+    with _set_server(), suppress(OSError):
+        ensure_running()
+
+
 def _start_process(
     function: Callable[..., object], given: tuple[object, ...], environment: Mapping[str, str]
 ) -> ForkServerProcess:
     make_threads_passive()
-    context = get_context("forkserver")
-    context.set_forkserver_preload([PRELOAD])
-    server_environment = {**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}
     # of this process as it is now: the server may be older
     own_environment = {**os.environ, **environment}
-    with start_with_safe_path(), _set_variables(server_environment), start_without_script():
+    context = get_context("forkserver")
+    with _set_server():
         process = context.Process(target=_call_and_exit, args=(own_environment, function, given))
         process.start()
     return process
+
+
+@contextmanager
+def _set_server() -> Iterator[None]:
+    """Let a server that starts in the block import what jobs need, from where this process does."""
+    get_context("forkserver").set_forkserver_preload([PRELOAD])
+    environment = {**SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with start_with_safe_path(), _set_variables(environment), start_without_script():
+        yield
 
 
 @contextmanager
