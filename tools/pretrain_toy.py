@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import torch
 from open_clip import CLIP, ClipLoss
 from safetensors.torch import save_file
@@ -113,9 +114,11 @@ def pretrain_clip(folder: Path, steps: int = CLIP_STEPS, pairs: int = CLIP_PAIRS
     texts = tokenizer(
         list(data.texts), padding="max_length", max_length=CONTEXT, return_tensors="pt"
     )["input_ids"]
+    assert data.images is not None
     mean = torch.tensor(MEAN).view(3, 1, 1)
     std = torch.tensor(STD).view(3, 1, 1)
-    images = (torch.from_numpy(data.images).permute(0, 3, 1, 2) / 255 - mean) / std
+    pixels = torch.from_numpy(np.asarray(data.images[:]))
+    images = (pixels.permute(0, 3, 1, 2) / 255 - mean) / std
 
     contrast = ClipLoss()
     with torch.random.fork_rng(devices=[]):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.corpora.images import FeatureFile
-    from harness.encoders.media import Pixels
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,13 @@ class Pairs:
     """n captions of m images.
 
     `image_of` is the image number of each caption, (n,) below m, or None if caption i belongs to
-    image i. `images` are pixels, (m, height, width, 3) uint8, files decoded on access, or None.
+    image i. `images` are pixels, (m, height, width, 3) uint8, read on access or not, or None.
     `features` maps teacher -> stored image features, (m, f) float32, and `caption_features` those
     of the captions, (n, f).
     """
 
     texts: Sequence[str]
-    images: np.ndarray | Pixels | None = None
+    images: np.ndarray | Sequence[np.ndarray] | None = None
     features: Mapping[str, np.ndarray] = field(default_factory=dict)
     #: warnings for the result file
     warnings: Sequence[str] = ()

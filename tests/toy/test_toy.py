@@ -19,7 +19,7 @@ from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 from harness.seeds import make_generator
-from harness.toy import clip_folder, student_folder
+from harness.toy import clip_folder, corpora, student_folder
 from harness.toy.corpora import (
     RATE,
     ToyImages,
@@ -146,7 +146,7 @@ def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -
     pairs, scenes = source.load(NOWHERE), source.draw_scenes()
     assert 0.9 * FREQUENT < len(np.unique(scenes, axis=0)) <= FREQUENT, "few are drawn twice"
     assert len(set(pairs.texts)) > 1190
-    assert len(np.unique(pairs.images.reshape(1200, -1), axis=0)) == 1200
+    assert len(np.unique(pairs.images[:].reshape(1200, -1), axis=0)) == 1200
     frequent = draw_frequent_scenes(make_generator(test="frequent"))
     for attribute, size in enumerate(SIZES):
         assert set(np.bincount(frequent[:, attribute], minlength=size)) == {FREQUENT // size}
@@ -155,6 +155,23 @@ def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -
     )
     with pytest.raises(UserError, match=r"repeats = 1\.5 of the toy pairs must be a fraction"):
         ToyPairs(repeats=1.5)
+
+
+def test_pictures_are_drawn_once_and_only_when_one_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = []
+
+    def draw(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        drawn.append(len(scenes))
+        return render(scenes, rng)
+
+    monkeypatch.setattr(corpora, "render", draw)
+    images = ToyPairs(size=5).load(NOWHERE).images
+    assert (len(images), drawn) == (5, [])
+    assert np.array_equal(images[1:3], [images[1], images[2]])
+    assert len(list(images)) == 5
+    assert drawn == [5]
 
 
 def test_phrases_say_the_attributes_of_the_objects_whose_pixels_are_in_their_boxes() -> None:
@@ -220,7 +237,7 @@ def test_corpora_are_determined_by_their_seeds(kind: Any) -> None:
             assert data.labels.dtype == np.int64
             assert not np.array_equal(*values.numpy())
             return values.tolist()
-        return [data.texts, data.images.tolist()] if isinstance(data, Pairs) else data.texts
+        return [data.texts, data.images[:].tolist()] if isinstance(data, Pairs) else data.texts
 
     assert drawn() == drawn() != drawn(seed=1)
     prints = [kind(size=40, seed=seed).fingerprint(NOWHERE) for seed in (0, 0, 1)]
