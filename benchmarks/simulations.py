@@ -158,7 +158,8 @@ def measure_share(number: int, is_wrong: Callable[[np.random.Generator], bool]) 
     """The share of tables of which something is true, each with random numbers of its own."""
     wrong = 0
     for seed in range(number):
-        wrong += is_wrong(np.random.default_rng(seed))
+        if is_wrong(np.random.default_rng(seed)):
+            wrong += 1
 
     return wrong / number
 
@@ -261,8 +262,9 @@ def measure_decided(design: PowerDesign, number: int) -> float:
             continue
 
         sides = Design("", seeds, seeds, 1.0, design.ratio, paired=design.paired)
-        decided += simulate_family(sides, effect, std, design.family, rng)
         tried += 1
+        if simulate_family(sides, effect, std, design.family, rng):
+            decided += 1
 
     return decided / number
 
@@ -312,7 +314,8 @@ def measure_missed_by_stopping(number: int) -> float:
             seeds += 1
 
         test = paired_t_test([*differences[:seeds]], [0.0] * seeds)
-        missed += test is not None and test.p < ALPHA
+        if test is not None and test.p < ALPHA:
+            missed += 1
 
     return missed / number
 

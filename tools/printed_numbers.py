@@ -83,7 +83,7 @@ class Finding:
     @property
     def failed(self) -> int:
         """How many items surely contradict the statement."""
-        return sum(flaw.verdict is AuditVerdict.FAILS for flaw in self.flaws)
+        return len([flaw for flaw in self.flaws if flaw.verdict is AuditVerdict.FAILS])
 
     @property
     def within(self) -> int:
@@ -337,7 +337,7 @@ def _check_corrected_stars(
     checked = 0
     for family in families:
         flaws += _find_lost_stars(family)
-        checked += sum(number.number.star for number, _ in family)
+        checked += len([number for number, _ in family if number.number.star])
     largest = max(map(len, families))
     claim = (
         f"Each star is still significant after {CORRECTION.name} over the tests "
