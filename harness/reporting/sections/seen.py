@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import mul
 
 from harness.formatting import fixed, signed
@@ -35,7 +35,7 @@ from harness.reporting.tables.grids import (
     format_seeds,
 )
 from harness.spec import BASELINE
-from harness.stats import ALPHA, Interval, paired_t_test
+from harness.stats import ALPHA, Interval, Summary, paired_t_test
 from harness.store import Result, frames_of
 
 
@@ -460,11 +460,10 @@ def _list_seen_lines(table: SeenTable, task: str) -> Iterator[Line]:
 
 
 def _format_part(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, ...]:
-    """Pairs, with their deviation if it differs between seeds, the score and the gain."""
+    """Pairs, the score and the gain."""
     pairs = table.pairs(row, part, task)
     if pairs is None:
         return (CellText(ABSENT),) * 3
-    deviation = fixed(pairs.summary.std, 0) if pairs.summary.std else ""
 
     digits = table.metric.digits
     seeds = len(row.seeds)
@@ -473,7 +472,14 @@ def _format_part(table: SeenTable, row: Row, part: str, task: str) -> tuple[Cell
     if gains:
         gain = CellText(signed(gains.summary.mean, digits), gain.spread, extra=gain.extra)
     score = format_cell(table.scores(row, part, task), digits, seeds)
-    return CellText(fixed(pairs.summary.mean, 0), deviation), score, gain
+    return _format_pairs(pairs.summary), score, gain
+
+
+@lru_cache(maxsize=1000)  # many rows have equal numbers of pairs
+def _format_pairs(pairs: Summary) -> CellText:
+    """A number of pairs, with its deviation if it differs between seeds."""
+    deviation = fixed(pairs.std, 0) if pairs.std else ""
+    return CellText(fixed(pairs.mean, 0), deviation)
 
 
 def draw_seen_figures(table: SeenTable) -> list[ReportFigure]:

@@ -121,6 +121,7 @@ def make_rows(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame)
     unlike = {place: find_unlike_tasks(rows) for place, rows in tables.items()}
 
     rows = []
+    shared_cells: dict[PartColumn, Cell] = {}
     for first in firsts:
         row = _make_row(
             frames,
@@ -130,6 +131,7 @@ def make_rows(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame)
             weak_seeds,
             galleries.get(first.row, {}),
             unlike[first.profile, first.suite],
+            shared_cells,
         )
         rows.append(row)
     return rows
@@ -221,12 +223,14 @@ def _make_row(
     weak_seeds: WeakSeeds,
     galleries: RowGalleries,
     unlike: Collection[str],
+    shared_cells: dict[PartColumn, Cell],
 ) -> Row:
     """The row of evaluations in order of seeds, of one group or, where each seed picks its trial,
     of several.
 
     `first` is the line of the first one. `galleries` are those of the row, `unlike` the tasks whose
-    rows have several.
+    rows have several. `shared_cells` are the newest ones, which the row shares where it has equal
+    ones.
     """
     run_by_seed = dict[int, int]()
     for member in members:
@@ -247,7 +251,11 @@ def _make_row(
     parts = {}
     for (part, column), (seeds, values) in scores.items():
         weak = list_caveats(column.task, column.metric not in unjudged)
-        cell = Cell(seeds, values, summarise(values), weak)
+        cell = shared_cells.get((part, column))
+        # many rows have equal numbers of pairs: one cell for all of them saves memory
+        if cell is None or (cell.seeds, cell.values, cell.caveats) != (seeds, values, weak):
+            cell = Cell(seeds, values, summarise(values), weak)
+            shared_cells[part, column] = cell
         if part:
             parts[part, column] = cell
         else:

@@ -66,7 +66,7 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
         for cell in line.cells
     ]
     assert not any(cell.mark or cell.bold for cell in texts)
-    assert not rank_tables([table]) + make_forests(table) + draw_heat_maps(table)
+    assert not rank_tables([table]) + make_forests(table) + list(draw_heat_maps(table))
     assert "Lower is better." in table.legend
     assert any("together" in text for text in table.legend)
 
