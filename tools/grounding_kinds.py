@@ -121,7 +121,9 @@ def _average_parts(row: Row, names: Sequence[str]) -> Row:
         if is_whole and column.task in names:
             cells.append(cell)
 
-    by_seed = {seed: mean(cell.by_seed[seed] for cell in cells) for seed in row.seeds}
+    by_seed = {}
+    for seed in row.seeds:
+        by_seed[seed] = mean(cell.by_seed[seed] for cell in cells)
     return replace(row, cells={_KIND: Cell.of(by_seed)}, parts={})
 
 
