@@ -46,7 +46,7 @@ class LastPlaces(BaseModel):
     name have none.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     profile: str = ""
     data_root: str = ""

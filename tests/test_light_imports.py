@@ -20,6 +20,7 @@ LIGHT: dict[str, set[str]] = {
         "numpy",
         "pydantic",
         "huggingface_hub",
+        "rich",
     },
     "import harness.api": {"torch", "jinja2"},
     # what reads results needs nothing of what plans and trains

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from harness.errors import UserError
 from harness.formatting import one_line, visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
     from harness.reporting.results import Results
     from harness.reporting.tables.grids import Grid
     from harness.store import Result
@@ -129,6 +128,8 @@ def complain(message: str) -> int:
 
 def make_console() -> Console:
     """Return standard output, as wide as the terminal; without colour in a file."""
+    from rich.console import Console
+
     if sys.stdout.isatty():
         return Console()
     return Console(width=WIDTH, color_system=None, force_terminal=False)
@@ -140,6 +141,9 @@ def print_table(
     """Print a table of texts, folded to the width of the terminal, between words where these fit;
     without markup; nothing without rows. With `whole_keys`, the first column is never folded.
     """
+    from rich import box
+    from rich.table import Table
+
     lines = [[visible(str(cell)) for cell in row] for row in rows]
     if not lines:
         return
@@ -208,6 +212,9 @@ def print_wide_table(
     `rows` are names and cells. Names are folded between their parts, numbers never. `groups` are
     headings and how many columns each has; each group is printed as a separate part.
     """
+    from rich import box
+    from rich.table import Table
+
     console = make_console()
     name_columns = [[head, *(names[at] for names, _ in rows)] for at, head in enumerate(heads)]
     name_widths = _measure_columns([heads, *(names for names, _ in rows)])
@@ -249,6 +256,8 @@ def _split_name(name: str) -> list[str]:
 
 def _fold_name(name: str, width: int) -> Text:
     """A name in lines of at most a width, as far as its parts allow."""
+    from rich.text import Text
+
     lines = [""]
     for part in _split_name(name):
         longer = lines[-1] + part
@@ -279,6 +288,8 @@ def _split_columns(
 
 
 def _make_text(cell: object) -> Text:
+    from rich.text import Text
+
     return Text(visible(str(cell)))
 
 

@@ -28,7 +28,7 @@ class OpenTable(BaseModel):
     values of a rule.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     @property
     def options(self) -> dict[str, Any]:

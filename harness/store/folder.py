@@ -102,7 +102,7 @@ class Submission(BaseModel):
     `after` are the ids there of the jobs, or arrays of jobs, for whose end it waits.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     system: str
     id: str

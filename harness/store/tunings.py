@@ -72,7 +72,7 @@ class TunedMethod(BaseModel):
     variants.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     base: Annotated[str, AfterValidator(lambda text: str(Variant.parse(text)))]
     space: str
@@ -96,7 +96,7 @@ class TunedMethod(BaseModel):
 class Tuning(BaseModel):
     """A tuning of methods with equally many trials each, under one profile and its overrides."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schema_version: Literal[1] = 1
     profile: str
