@@ -78,7 +78,8 @@ def write_tidy(rows: Iterable[CsvFields], stream: TextIO) -> None:
     for fields in rows:
         if not fields.keys() <= empty_fields.keys():
             raise ValueError(f"tables.csv has no columns {fields.keys() - empty_fields.keys()}")
-        writer.writerow(map(for_csv, (empty_fields | fields).values()))
+        cleaned = {name: for_csv(value) for name, value in fields.items()}
+        writer.writerow((empty_fields | cleaned).values())
 
 
 def list_summary_fields(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
