@@ -23,7 +23,7 @@ def test_the_toy_task_has_one_caption_a_picture() -> None:
     assert TOY_RETRIEVAL.missing(None) == []
     assert data.image_of.tolist() == list(range(1000))
     assert data.texts == list(data.images.texts)
-    assert data.images.images.shape == (1000, 32, 32, 3)
+    assert data.images.images[:].shape == (1000, 32, 32, 3)
     assert ToyRetrieval("toy", 20).fingerprint(None) != ToyRetrieval("toy", 21).fingerprint(None)
 
 
