@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Literal
 
 from harness.stats.roots import find_root
@@ -254,7 +254,8 @@ def _make_test(
     return TTest(difference, statistic, df, p, low, high, level, error, design, _NAMES[design])
 
 
-@cache
+# those of paired tests recur; each Welch test has degrees of freedom of its own
+@lru_cache(maxsize=1000)
 def quantile(df: float, share: float) -> float:
     """A quantile of the t distribution."""
     from scipy.special import stdtrit
