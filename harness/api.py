@@ -57,8 +57,8 @@ from harness.store import Failure, Result, Store
 from harness.store.tunings import Tuning, save_tuning
 from harness.tomlfiles import check_arguments, check_call
 from harness.work.base import execute as execute_plan
+from harness.work.base import prepare_executor
 from harness.work.failures import parse_time_limit
-from harness.work.forkserver import start_server
 from harness.work.progress import display
 from harness.work.tracking.base import find_trackers
 from harness.work.tracking.listener import track_runs
@@ -198,8 +198,8 @@ def execute(how: PlanToExecute) -> Results:
     if how.run_timeout is not None:
         parse_time_limit(how.run_timeout)
     _check_inputs(plan)
-    if plan.todo and how.executor in (None, "local"):
-        start_server()  # it imports torch while the encoders are tried
+    if plan.todo:
+        prepare_executor(how.executor)
     plan = try_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)

@@ -87,14 +87,13 @@ def for_markdown(text: str) -> str:
     return "".join(parts)
 
 
-#: what `_escape_markdown` changes
+#: what becomes markup or a link, and what of it is not written with a backslash
 _MARKUP = re.compile(r"[\\`*_\[\]|#~&<]|://|www\.")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", "://": "&#58;//", "www.": "www&#46;"}
 
 
 def _escape_markdown(text: str) -> str:
-    text = text.replace("&", "&amp;").replace("<", "&lt;")
-    text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
-    return text.replace("://", "&#58;//").replace("www.", "www&#46;")
+    return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)
 
 
 def from_markdown(text: str) -> str:

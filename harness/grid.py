@@ -158,10 +158,10 @@ def resolve_all(
     skipped = dict[Skipped, None]()
     check_overrides({spec.variant for spec in specs}, overrides)
     # a seed decides no value
-    run_without_seed = cache(lambda spec: resolve(profile, spec, overrides))
+    resolve_without_seed = cache(lambda spec: resolve(profile, spec, overrides))
     for spec in specs:
         try:
-            run = replace(run_without_seed(replace(spec, seed=0)), spec=spec)
+            run = replace(resolve_without_seed(replace(spec, seed=0)), spec=spec)
         except (UnfitSettingError, UnavailableError, PlugInError) as error:
             if strict and not isinstance(error, UnfitSettingError):
                 raise

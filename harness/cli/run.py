@@ -127,10 +127,10 @@ def run(
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
 
     plan = api.plan(**options)
-    if plan.todo and not dry_run and execution["executor"] in (None, "local"):
-        from harness.work.forkserver import start_server
+    if plan.todo and not dry_run:
+        from harness.work.base import prepare_executor
 
-        start_server()  # it imports torch while the encoders are tried
+        prepare_executor(execution["executor"])
     plan = try_encoders(plan)
     _describe_plan(plan, places, all_inputs=all_inputs)
     if plan.todo and execution["executor"] in (None, "local"):

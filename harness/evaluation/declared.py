@@ -15,8 +15,8 @@ from harness.registry import get_class, list_registered
 
 @dataclass(frozen=True)
 class DeclaredSuite:
-    """A suite's title, the words of its metrics, and whether only models with an image side have
-    scores (see `harness.evaluation.suites.Suite`).
+    """A suite's title, the words of its metrics, as the values of `MetricWords`, and whether only
+    models with an image side have scores (see `harness.evaluation.suites.Suite`).
     """
 
     title: str

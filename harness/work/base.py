@@ -117,6 +117,12 @@ class Executor:
         """The number of runs at a time if none is given."""
         return 1
 
+    @classmethod
+    def prepare(cls) -> None:
+        """Begin what the first jobs would wait for, and return at once; called before the encoders
+        of a plan are tried.
+        """
+
     @property
     def jobs(self) -> Jobs:
         """The number of jobs at a time."""
@@ -314,6 +320,11 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     note_places(plan.store.root, plan.request.profile.name, plan.request.places)
     ends = executor.execute(jobs, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
+
+
+def prepare_executor(name: str | None) -> None:
+    """Let an executor begin what its jobs would wait for. Raises UserError for an unknown one."""
+    get_class("executor", name or DEFAULT, Executor).prepare()
 
 
 def check_executor(how: Execution) -> None:

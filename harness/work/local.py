@@ -21,7 +21,7 @@ from harness.processors import count_cores, count_memory_kills
 from harness.runs.execution import DeviceChoice, Execution, Jobs, Seat, pick_device
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, describe_death, raise_pickling_errors
-from harness.work.forkserver import start
+from harness.work.forkserver import start, start_server
 from harness.work.job import Job, RunJob
 from harness.work.queue import Queue
 from harness.work.report import Report, perform
@@ -48,6 +48,11 @@ class Local(Executor):
     def default_jobs(cls, device: DeviceChoice) -> Jobs:
         """As many as fit on GPUs, since the steps of one run do not fill a card; one on the CPU."""
         return "auto" if pick_device(device) == "cuda" else 1
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Start the server that forks the processes: its imports take seconds."""
+        start_server()
 
     def work(self, queue: Queue, listen: Listener) -> None:
         self.seats = self.make_seats(queue)

@@ -25,7 +25,8 @@ for number in SIGNALS:  # sent to the whole process group; the driver decides
 for name in MODULES:
     with suppress(ImportError):  # a library of another version; jobs import what they need
         import_module(name)
-with suppress(ImportError):
+# an error here would end the server, and a library of another version may raise any
+with suppress(Exception):
     from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
     # a thousand patterns for the weights of all types of encoders: 0.2 s of each job

@@ -4,6 +4,7 @@ give.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,14 @@ CODE = '''\
     class Inline(Executor):
         """One job after the other, in this process."""
 
+        events = []
+
+        @classmethod
+        def prepare(cls):
+            cls.events.append("prepared")
+
         def work(self, queue, listen):
+            self.events.append("works")
             for job in queue:
                 queue.end(job, job.perform(self.share, listen))
 '''
@@ -39,6 +47,10 @@ def test_an_inline_executor_gives_the_scores_of_the_serial_one(
     assert len(theirs) == 2
     assert outcome(theirs) == outcome(short_run("simcse", tmp_path / "ours", **how))
     assert seen.count("done") == 4
+
+    # a finished plan has nothing to prepare
+    short_run("simcse", tmp_path / "theirs", executor="inline", **how)
+    assert import_module("inline_runs").Inline.events == ["prepared", "works"]
 
 
 def test_the_code_of_a_plug_in_of_one_file_is_compared_between_machines(install: Install) -> None:

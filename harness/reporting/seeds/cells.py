@@ -284,6 +284,7 @@ class Row:
     frames: Frames | None = field(default=None, compare=False, repr=False)
 
     def __hash__(self) -> int:
+        # by its label alone, since its mappings have none
         return hash(self.label)
 
     @cached_property

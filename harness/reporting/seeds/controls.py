@@ -134,12 +134,16 @@ class TableRows(dict[Label, Row]):
 
     @cached_property
     def test_controls(self) -> Callable[[Row, Column, Metric], Sequence[Rival]]:
-        """The function below for these rows, which is asked of a row once for each comparison."""
+        """`_test_controls` among these rows. Its answers are kept, since it is asked for a row at
+        each comparison.
+        """
         return lru_cache(maxsize=1000)(partial(_test_controls, self))
 
     @cached_property
     def list_text_methods(self) -> Callable[[str], Sequence[str]]:
-        """The function below, which is asked of each method of the table many times."""
+        """`_list_text_methods`. Its answers are kept as long as these rows, since it is asked for a
+        method many times.
+        """
         return cache(_list_text_methods)
 
 
